@@ -46,7 +46,7 @@ Write = Callable[[str], object]
 
 def _ours(path: Path, sync: bool) -> Write:
     terms = BusOptions(sync, TERMS.lock_timeout_seconds, max_bytes=TERMS.max_bytes)
-    bus = Bus(path, terms=terms)
+    bus = Bus(path, options=terms)
     return lambda body: bus.post(MessageType.FACT, body, SENDER)
 
 

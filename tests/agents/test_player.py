@@ -9,7 +9,7 @@ import subprocess
 
 import psutil
 import pytest
-from playing import heard
+from scripted_runs import heard
 
 from hostler.agents.agent_files import MAX_LINE_BYTES
 from hostler.agents.events import (
@@ -27,7 +27,7 @@ from hostler.agents.events import (
 from hostler.agents.outcomes import Outcome
 from hostler.agents.scripted.adapter import PLAYER_COMMAND
 
-pytest_plugins = ["playing"]
+pytest_plugins = ["scripted_runs"]
 
 
 def kinds(ended) -> list[type]:

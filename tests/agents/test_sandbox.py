@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hostler.agents.assignment import Launch
 from hostler.agents.checks import agents_can_start
-from hostler.agents.errors import SandboxMissing, SandboxVoid
+from hostler.agents.errors import SandboxIneffective, SandboxMissing
 from hostler.agents.prepare import GITHUB_TOKEN_VARIABLES, plan_launch, prepare_launch
 from hostler.agents.sandbox import (
     BWRAP_OPTIONS,
@@ -33,7 +33,7 @@ from hostler.config.settings import Agent
 from hostler.health import CheckContext, CheckStatus
 from hostler.shim.spec import RunSpec
 
-pytest_plugins = ["playing"]
+pytest_plugins = ["scripted_runs"]
 PATHS = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(
     lambda parts: Path("/", *parts)
 )
@@ -296,7 +296,7 @@ def test_doctor_says_that_it_does_not_work(fake, tmp_path, monkeypatch):
 def test_a_folder_that_would_bring_back_what_is_hidden_is_refused(tmp_path, where):
     home = tmp_path / "user" / ".hostler"
     home.mkdir(parents=True)
-    with pytest.raises(SandboxVoid) as refused:
+    with pytest.raises(SandboxIneffective) as refused:
         require_outside_hidden(tmp_path / where, home)
     assert "No agent was started." in refused.value.lines()
     require_outside_hidden(home / "checkouts" / "x", home)
@@ -306,5 +306,5 @@ def test_a_folder_that_would_bring_back_what_is_hidden_is_refused(tmp_path, wher
 def test_a_launch_in_ones_own_home_is_refused_in_a_sandbox(work, ours):
     agent = Agent(kind="command", command=["sh"], sandbox="bubblewrap")
     launch = plan_launch(agent.model_copy(update={"sandbox": "none"}), work, ours, ())
-    with pytest.raises(SandboxVoid):
+    with pytest.raises(SandboxIneffective):
         plan_mounts(agent, work, launch, {**ours, "HOME": str(work.checkout)})

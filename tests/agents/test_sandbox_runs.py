@@ -28,7 +28,7 @@ from hostler.shim.spec import RunSpec
 from missing_tools import needs
 from started_processes import started_with
 
-pytest_plugins = ["playing"]
+pytest_plugins = ["scripted_runs"]
 WHY = find_sandbox_problem(os.environ)
 pytestmark = needs("bubblewrap", WHY)
 
@@ -221,7 +221,7 @@ def test_a_tool_at_work_is_one_below_the_program_and_not_below_the_walls(
             files = [(work.run_dir / name).open() for name in ("stdout", "stderr")]
             spec = RunSpec(json.loads((work.run_dir / "spec.json").read_text()))
             agent = ShimAgent(wall.pid, tuple(file.fileno() for file in files), spec)
-            seen.append(agent.sight(AgentActivity(len("ready\n"))).tool_runs)
+            seen.append(agent.read_activity(AgentActivity(len("ready\n"))).tool_runs)
             for file in files:
                 file.close()
             trial.stop()

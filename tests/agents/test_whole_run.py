@@ -12,7 +12,7 @@ from hostler.agents.scripted.script import BAD_RESULTS
 from hostler.agents.verdict import DecidedBy, EndedBy
 from hostler.config.settings import Agent
 
-pytest_plugins = ["playing"]
+pytest_plugins = ["scripted_runs"]
 
 
 def shell(text: str, **more) -> Agent:

@@ -90,7 +90,7 @@ def test_what_somebody_else_saved_meanwhile_is_kept(file):
         file.write_text("# theirs\n")
         return adding("new")(text)
 
-    with pytest.raises(HostlerError, match="somebody else"):
+    with pytest.raises(HostlerError, match="another program"):
         change(file, slow)
     assert file.read_text() == "# theirs\n" and alone(file)
 

@@ -8,7 +8,7 @@ import os
 import signal
 
 import pytest
-from bus_yard import AGENT, INFO, PATIENCE, SERVICE, bodies, post_many
+from bus_fixture import AGENT, INFO, PATIENCE, SERVICE, bodies, post_many
 from piped_commands import Piped
 
 from hostler.bus.bus import open_project_bus, open_task_bus

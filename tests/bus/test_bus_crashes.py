@@ -9,8 +9,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from bus_crowd import campaign, check
-from bus_yard import AGENT, INFO, Child, every_line_is_json, files_of, plain_messages
+from bus_fixture import AGENT, INFO, Child, every_line_is_json, files_of, plain_messages
+from bus_processes import campaign, check
 
 from hostler.bus.bus import Bus
 from hostler.bus.message import BEGINNING
@@ -89,7 +89,7 @@ MOMENTS = {
 
 
 def post_and_die(pipe, path, moment, max_bytes):
-    bus = Bus(path, terms=BusOptions(max_bytes=max_bytes))
+    bus = Bus(path, options=BusOptions(max_bytes=max_bytes))
     moment(bus)
     bus.post(INFO, "last words", AGENT)
     pipe.send("survived")
@@ -98,7 +98,7 @@ def post_and_die(pipe, path, moment, max_bytes):
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.__name__)
 def test_a_writer_killed_at_a_dangerous_moment_harms_nobody(path, moment):
     max_bytes = 800 if moment is between_two_files else 10**6
-    bus = Bus(path, terms=BusOptions(max_bytes=max_bytes))
+    bus = Bus(path, options=BusOptions(max_bytes=max_bytes))
     said = [bus.post(INFO, "x" * 200, AGENT) for _ in range(2)]
     follower = bus.follower(BEGINNING)
     assert list(follower.new()) == said

@@ -12,7 +12,7 @@ import sys
 from functools import cache
 
 import pytest
-from bus_yard import AGENT, INFO, PATIENCE, every_line_is_json, post_many
+from bus_fixture import AGENT, INFO, PATIENCE, every_line_is_json, post_many
 
 from hostler.bus.bus import Bus, open_project_bus, open_task_bus
 from hostler.bus.errors import BusFull, BusMissing, BusUnsynced, BusUnusable
@@ -40,7 +40,7 @@ from hostler.bus.errors import BusError, BusFull
 
 place, size = Path(sys.argv[1]), int(sys.argv[2])
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(place)], check=True)
-bus = Bus(place / "bus.jsonl", terms=BusOptions(max_bytes=size))
+bus = Bus(place / "bus.jsonl", options=BusOptions(max_bytes=size))
 reader = bus.follower("")
 said, refused = [], 0
 
@@ -168,7 +168,7 @@ def test_what_is_no_plain_file_is_neither_written_nor_read(bus, path, make):
 
 
 def test_a_strange_old_file_is_passed_over(path):
-    bus = Bus(path, terms=BusOptions(max_bytes=500))
+    bus = Bus(path, options=BusOptions(max_bytes=500))
     said = post_many(bus, 10)
     first = sorted(path.parent.glob("bus.*.jsonl"))[0]
     os.mkfifo(path.with_name("bus.20000101-000000-000000.jsonl"))
@@ -232,7 +232,7 @@ def test_synced_messages_are_synced_after_the_lock_is_let_go(path, monkeypatch):
     folders = []
     monkeypatch.setattr(os, "fdatasync", look)
     monkeypatch.setattr(os, "fsync", folders.append)
-    bus = Bus(path, terms=BusOptions(sync=True))
+    bus = Bus(path, options=BusOptions(sync=True))
     sizes = []
     for _ in range(3):
         bus.post(INFO, "x", AGENT)
@@ -248,7 +248,7 @@ def test_a_disk_that_does_not_confirm_is_told_and_the_message_is_there(path, mon
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "fdatasync", broken)
-    bus = Bus(path, terms=BusOptions(sync=True))
+    bus = Bus(path, options=BusOptions(sync=True))
     with pytest.raises(BusUnsynced) as caught:
         bus.post(INFO, "x", AGENT)
     assert bus.get(caught.value.message_id).body == "x"

@@ -10,8 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from bus_texts import texts
-from bus_yard import (
+from bus_fixture import (
     AGENT,
     INFO,
     bodies,
@@ -22,6 +21,7 @@ from bus_yard import (
     plain_messages,
     post_many,
 )
+from bus_strategies import texts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,7 +62,7 @@ def bus_of(data: bytes, **terms):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bus.jsonl"
         path.write_bytes(data)
-        yield Bus(path, terms=BusOptions(**terms))
+        yield Bus(path, options=BusOptions(**terms))
 
 
 def lines_with_ids(numbers) -> list[bytes]:
@@ -183,7 +183,7 @@ def test_a_mended_line_is_not_counted_as_damage_but_told(bus, path):
     assert bus.stats().unfinished_bytes == 9
     bus.post(INFO, "second", AGENT)
     stats = bus.stats()
-    assert (stats.messages, stats.mended, stats.skipped, stats.unfinished_bytes) == (2, 1, 0, 0)
+    assert (stats.messages, stats.repaired, stats.skipped, stats.unfinished_bytes) == (2, 1, 0, 0)
     assert bus.since().skipped == 0
 
 
@@ -210,7 +210,7 @@ def test_lines_that_go_back_are_left_out_and_told(bus, path):
 
 
 def test_a_bus_goes_on_in_a_new_file_when_one_is_full(path):
-    bus = Bus(path, terms=BusOptions(max_bytes=1000))
+    bus = Bus(path, options=BusOptions(max_bytes=1000))
     said = post_many(bus, 30)
     assert len(files_of(path)) == 5
     assert all(file.stat().st_size <= 1000 for file in files_of(path))
@@ -229,7 +229,7 @@ def plain_ids(file: Path) -> list[str]:
 
 
 def test_a_message_larger_than_a_file_may_be_has_one_of_its_own(path):
-    bus = Bus(path, terms=BusOptions(max_bytes=100))
+    bus = Bus(path, options=BusOptions(max_bytes=100))
     said = post_many(bus, 4)
     assert len(files_of(path)) == 4
     assert list(bus.since()) == said
@@ -319,7 +319,7 @@ def test_threads_have_one_beginning(bus):
 
 
 def test_the_number_of_files_that_a_reader_opens_does_not_grow(path, monkeypatch):
-    bus = Bus(path, terms=BusOptions(max_bytes=500))
+    bus = Bus(path, options=BusOptions(max_bytes=500))
     post_many(bus, 40)
     opened = []
     real = os.open

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
-from bus_yard import AGENT, INFO, PATIENCE, Child, bodies, post_many
+from bus_fixture import AGENT, INFO, PATIENCE, Child, bodies, post_many
 
 from hostler.bus import files as lines_module
 from hostler.bus import watch as inotify_module
@@ -82,7 +82,7 @@ def test_now_is_when_follow_was_called_and_not_when_it_is_first_asked(bus):
 
 
 def test_an_id_is_enough_to_go_on(path, never_looks):
-    bus = Bus(path, terms=BusOptions(max_bytes=700))
+    bus = Bus(path, options=BusOptions(max_bytes=700))
     said = post_many(bus, 10)
     first = bus.follow(after=BEGINNING)
     heard = [next(first) for _ in range(4)]
@@ -95,7 +95,7 @@ def test_an_id_is_enough_to_go_on(path, never_looks):
 
 
 def test_it_goes_on_across_rotations(path, never_looks):
-    bus = Bus(path, terms=BusOptions(max_bytes=400))
+    bus = Bus(path, options=BusOptions(max_bytes=400))
     following = Following(bus)
     for number in range(20):
         bus.post(INFO, f"m{number}", AGENT)

@@ -9,10 +9,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from bus_yard import AGENT, INFO, Child, post_many
+from bus_fixture import AGENT, INFO, Child, post_many
 
 from hostler.bus.bus import Bus
-from hostler.bus.errors import BadMessage, BusLocked, BusMissing
+from hostler.bus.errors import BusLocked, BusMissing, InvalidMessage
 from hostler.bus.writer import BusOptions, ContentionStats
 from hostler.clock import FakeClock
 
@@ -105,7 +105,7 @@ def test_any_other_trouble_is_told_at_once(tmp_path):
     with pytest.raises(BusMissing):
         bus.post(INFO, "x", AGENT)
     assert (clock.waits, bus.contention_stats) == ([], ContentionStats(attempts=1, retries=0))
-    with pytest.raises(BadMessage):
+    with pytest.raises(InvalidMessage):
         bus.post(INFO, "x" * 70_000, AGENT)
     assert bus.contention_stats == ContentionStats(attempts=1, retries=0), "not even tried"
 
@@ -129,7 +129,7 @@ def test_a_stopped_holder_is_named_and_nothing_is_posted(path):
     pid = child.hear()
     os.kill(pid, signal.SIGSTOP)
     wait_until_stopped(pid)
-    bus = Bus(path, terms=HASTY)
+    bus = Bus(path, options=HASTY)
     with pytest.raises(BusLocked) as caught:
         bus.post(INFO, "x", AGENT)
     assert f"pid {pid}, stopped" in caught.value.holder
@@ -151,11 +151,11 @@ def test_a_running_holder_is_named_too(path):
     child = Child(hold_the_lock, path)
     pid = child.hear()
     with pytest.raises(BusLocked) as caught:
-        Bus(path, terms=HASTY).post(INFO, "x", AGENT)
+        Bus(path, options=HASTY).post(INFO, "x", AGENT)
     assert f"(pid {pid})" in caught.value.holder
     child.process.kill()
     child.join()
-    assert Bus(path, terms=HASTY).post(INFO, "x", AGENT)
+    assert Bus(path, options=HASTY).post(INFO, "x", AGENT)
 
 
 def test_where_nothing_tells_who_it_is_that_is_said(path, held, monkeypatch):
@@ -163,11 +163,11 @@ def test_where_nothing_tells_who_it_is_that_is_said(path, held, monkeypatch):
 
     monkeypatch.setattr(writer, "Path", lambda name: path.parent / "absent")
     with pytest.raises(BusLocked, match="another process"):
-        Bus(path, terms=HASTY).post(INFO, "x", AGENT)
+        Bus(path, options=HASTY).post(INFO, "x", AGENT)
 
 
 def test_threads_that_share_a_bus_do_not_share_the_lock(path):
-    bus = Bus(path, terms=BusOptions(max_bytes=4000))
+    bus = Bus(path, options=BusOptions(max_bytes=4000))
     barrier = threading.Barrier(8)
 
     def work(name):
@@ -203,7 +203,7 @@ def test_a_forked_child_posts_on_its_own(path):
 
 def test_the_lock_is_let_go_even_if_a_child_inherited_the_descriptor(path, monkeypatch):
     """Closing alone would leave it with the child."""
-    bus = Bus(path, terms=HASTY)
+    bus = Bus(path, options=HASTY)
     real, copies = os.write, []
 
     def write_and_copy(descriptor, data):

@@ -7,8 +7,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from bus_texts import texts
-from bus_yard import ADA, AGENT, FACT, INFO, SERVICE, every_line_is_json, line
+from bus_fixture import ADA, AGENT, FACT, INFO, SERVICE, every_line_is_json, line
+from bus_strategies import texts
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (

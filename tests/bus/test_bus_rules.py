@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.bus.bus import current_sender, project_bus_path, resolve_location, task_bus_path
-from hostler.bus.errors import BadMessage, BadRequest
+from hostler.bus.errors import InvalidBusRequest, InvalidMessage
 from hostler.bus.message import (
     BEGINNING,
     MessageSender,
@@ -164,7 +164,7 @@ def test_a_user_without_a_name_is_a_number(monkeypatch):
 @pytest.mark.parametrize("variable", ["HOSTLER_RUN", "HOSTLER_TASK", "HOSTLER_PROJECT"])
 def test_an_environment_that_names_no_run_is_refused(variable, name):
     variables = {"HOSTLER_RUN": "r", "HOSTLER_TASK": "t", "HOSTLER_PROJECT": "p", variable: name}
-    with pytest.raises(BadMessage):
+    with pytest.raises(InvalidMessage):
         current_sender(variables)
 
 
@@ -203,7 +203,7 @@ def test_the_bus_that_is_meant(home, variables, project, task, expected):
     [("", "", "Which"), ("", "both", "barn, stable"), ("", "absent", "No project")],
 )
 def test_a_bus_that_is_not_clear_is_asked_for(home, project, task, word):
-    with pytest.raises(BadRequest, match=word):
+    with pytest.raises(InvalidBusRequest, match=word):
         resolve_location(home, {}, project, task)
 
 
@@ -211,9 +211,9 @@ def test_buses_are_where_the_design_says(tmp_path):
     assert project_bus_path(tmp_path, "p") == tmp_path / "projects/p/bus.jsonl"
     assert task_bus_path(tmp_path, "p", "t") == tmp_path / "projects/p/tasks/t/bus.jsonl"
     for bad in ("..", "a/b", ""):
-        with pytest.raises(BadRequest):
+        with pytest.raises(InvalidBusRequest):
             project_bus_path(tmp_path, bad)
-        with pytest.raises(BadRequest):
+        with pytest.raises(InvalidBusRequest):
             task_bus_path(tmp_path, "p", bad)
 
 

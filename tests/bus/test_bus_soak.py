@@ -10,7 +10,7 @@ import random
 import time
 
 import pytest
-from bus_crowd import campaign, check
+from bus_processes import campaign, check
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 from test_bus_machine import BusMachine

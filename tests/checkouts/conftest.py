@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from checkout_stable import Agent, Stable, plant
+from checkout_fixture import Agent, RepoFixture, plant
 
 from hostler.checkouts.checkout import Checkout
 from hostler.checkouts.mirror import Remote, fetch_mirror, open_mirror
@@ -27,18 +27,18 @@ def seed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def stable(tmp_path: Path, seed: Path) -> Stable:
+def repo_fixture(tmp_path: Path, seed: Path) -> RepoFixture:
     for name in ("origin.git", "mirrors", "agent-home"):
         shutil.copytree(seed / name, tmp_path / name)
     mirror = open_mirror(tmp_path / "mirrors", RepoName("octo", "stable"))
     origin = tmp_path / "origin.git"
     remote = Remote(f"file://{origin}")
-    return Stable(tmp_path, origin, Agent(tmp_path / "agent-home"), mirror, remote)
+    return RepoFixture(tmp_path, origin, Agent(tmp_path / "agent-home"), mirror, remote)
 
 
 @pytest.fixture
-def prepared(stable: Stable) -> PreparedCheckout:
-    return stable.prepare()
+def prepared(repo_fixture: RepoFixture) -> PreparedCheckout:
+    return repo_fixture.prepare()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkout_stable import ANN, BRANCH, Stable
+from checkout_fixture import ANN, BRANCH, RepoFixture
 
 from hostler.checkouts import agent_folder
 from hostler.checkouts import git as git_module
@@ -25,13 +25,13 @@ from hostler.checkouts.push import check_history, push_commit
 STEPS = 18
 
 
-def finish(stable: Stable, prepared: PreparedCheckout) -> Sha:
+def finish(repo_fixture: RepoFixture, prepared: PreparedCheckout) -> Sha:
     """From an agent's leftovers to a pushed branch, as after a restart: nothing is remembered."""
     checkout = prepared.checkout
     commit_all(checkout, "Work", ANN)
     head = fetch_task_head(checkout)
-    check_history(stable.mirror, head, base=prepared.base, pushed=None)
-    push_commit(stable.mirror, stable.remote, BRANCH, head, expected=None)
+    check_history(repo_fixture.mirror, head, base=prepared.base, pushed=None)
+    push_commit(repo_fixture.mirror, repo_fixture.remote, BRANCH, head, expected=None)
     return head
 
 
@@ -75,65 +75,65 @@ def die_at(number: int) -> Callable[[int], None]:
 
 
 @pytest.fixture
-def worked(stable: Stable, prepared: PreparedCheckout) -> PreparedCheckout:
-    stable.agent.commit(prepared.checkout.path, "committed", "x")
+def worked(repo_fixture: RepoFixture, prepared: PreparedCheckout) -> PreparedCheckout:
+    repo_fixture.agent.commit(prepared.checkout.path, "committed", "x")
     (prepared.checkout.path / "left").write_text("x")
     return prepared
 
 
-def pushed_commits(stable: Stable, prepared: PreparedCheckout) -> list[str]:
+def pushed_commits(repo_fixture: RepoFixture, prepared: PreparedCheckout) -> list[str]:
     asked = ("log", "--reverse", "--format=%s", f"{prepared.base}..refs/heads/{BRANCH}")
-    return stable.agent(*asked, cwd=stable.origin).splitlines()
+    return repo_fixture.agent(*asked, cwd=repo_fixture.origin).splitlines()
 
 
 @pytest.mark.parametrize("number", range(1, STEPS + 1))
 def test_killed_before_any_step_the_next_try_pushes_the_work_once(
-    number: int, stable: Stable, worked: PreparedCheckout
+    number: int, repo_fixture: RepoFixture, worked: PreparedCheckout
 ) -> None:
     def work() -> None:
         counting(die_at(number))
-        finish(stable, worked)
+        finish(repo_fixture, worked)
 
     assert in_a_process(work) == -signal.SIGKILL
-    head = finish(stable, worked)
-    assert stable.on_remote() == head
-    assert pushed_commits(stable, worked) == ["Change committed", "Work"]
-    assert stable.agent("status", "--porcelain", cwd=worked.checkout.path) == ""
-    assert list(stable.mirror.views.iterdir()) == []
+    head = finish(repo_fixture, worked)
+    assert repo_fixture.on_remote() == head
+    assert pushed_commits(repo_fixture, worked) == ["Change committed", "Work"]
+    assert repo_fixture.agent("status", "--porcelain", cwd=worked.checkout.path) == ""
+    assert list(repo_fixture.mirror.views.iterdir()) == []
 
 
 def test_every_step_is_killed_by_the_test_above(
-    stable: Stable, worked: PreparedCheckout, tmp_path: Path
+    repo_fixture: RepoFixture, worked: PreparedCheckout, tmp_path: Path
 ) -> None:
     note = tmp_path / "steps"
 
     def work() -> None:
         counting(lambda step: note.write_text(str(step)) and None)
-        finish(stable, worked)
+        finish(repo_fixture, worked)
 
     assert in_a_process(work) == 0
     assert int(note.read_text()) == STEPS
 
 
 def test_a_push_that_outlives_its_killed_service_is_found_by_the_next(
-    stable: Stable, worked: PreparedCheckout, tmp_path: Path
+    repo_fixture: RepoFixture, worked: PreparedCheckout, tmp_path: Path
 ) -> None:
     started, go = tmp_path / "started", tmp_path / "go"
     os.mkfifo(started)
     os.mkfifo(go)
-    hook = stable.origin / "hooks" / "pre-receive"
+    hook = repo_fixture.origin / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(f"#!/bin/sh\necho now > {started}\nread answer < {go}\n")
     hook.chmod(0o755)
     service = os.fork()
     if service == 0:
-        finish(stable, worked)
+        finish(repo_fixture, worked)
         os._exit(0)
     assert started.read_text() == "now\n"
     os.kill(service, signal.SIGKILL)
     os.waitpid(service, 0)
     hook.unlink()
     go.write_text("go\n")
-    head = finish(stable, worked)
-    assert stable.on_remote() == head
-    assert pushed_commits(stable, worked) == ["Change committed", "Work"]
+    head = finish(repo_fixture, worked)
+    assert repo_fixture.on_remote() == head
+    assert pushed_commits(repo_fixture, worked) == ["Change committed", "Work"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from checkout_stable import ANN, BRANCH, Stable
+from checkout_fixture import ANN, BRANCH, RepoFixture
 
 from hostler.checkouts.checkout import CheckoutLocation, fetch_task_head
 from hostler.checkouts.commits import commit_all
@@ -52,13 +52,13 @@ def fill(disk: Path) -> Path:
 
 
 def test_a_full_disk_is_said_so_and_the_work_goes_on_when_there_is_space(
-    stable: Stable, small_disk: Path
+    repo_fixture: RepoFixture, small_disk: Path
 ) -> None:
     mirror: Mirror = open_mirror(small_disk, RepoName("octo", "stable"))
-    fetch_mirror(mirror, stable.remote)
-    place = CheckoutLocation(stable.root / "checkouts", "stable", "t9")
+    fetch_mirror(mirror, repo_fixture.remote)
+    place = CheckoutLocation(repo_fixture.root / "checkouts", "stable", "t9")
     checkout = ensure_checkout(
-        place, mirror, stable.remote, CheckoutPlan(BRANCH, "main", ANN)
+        place, mirror, repo_fixture.remote, CheckoutPlan(BRANCH, "main", ANN)
     ).checkout
     (checkout.path / "work").write_bytes(os.urandom(200_000))
     filler = fill(small_disk)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from checkout_stable import ANN, BRANCH, Agent
+from checkout_fixture import ANN, BRANCH, Agent
 
 from hostler.checkouts import git as git_module
 from hostler.checkouts import process
@@ -163,7 +163,7 @@ def test_a_wrong_token_and_none_at_all_are_refused(private: Private) -> None:
     for remote in (Remote(private.url, lambda: "wrong-token-0815"), Remote(private.url)):
         with pytest.raises((RemoteDenied, RemoteMissing)) as refused:
             fetch_mirror(private.mirror(), remote)
-        told = f"{refused.value.lines()} {refused.value.said} {refused.value!r}"
+        told = f"{refused.value.lines()} {refused.value.output} {refused.value!r}"
         assert "wrong-token" not in told
         assert base64.b64encode(b"x-access-token:wrong-token-0815").decode() not in told
 
@@ -177,7 +177,7 @@ def test_a_token_without_the_right_to_write_is_refused(private: Private, sandbox
     remote = Remote(f"{sandbox.url}/{name}.git", lambda: token_for("dave"))
     with pytest.raises(RemoteDenied) as refused:
         push_commit(private.mirror(), remote, BRANCH, head, None)
-    assert token_for("dave") not in str(refused.value.lines()) + refused.value.said
+    assert token_for("dave") not in str(refused.value.lines()) + refused.value.output
 
 
 def test_a_repository_that_does_not_exist_is_missing(private: Private, sandbox: Running) -> None:

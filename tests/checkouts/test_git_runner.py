@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from checkout_stable import Stable
+from checkout_fixture import RepoFixture
 
 from hostler.checkouts import errors, git
 from hostler.checkouts.git import Git, RemoteAccess, require_version
@@ -99,7 +99,8 @@ def test_only_the_end_of_what_a_failing_git_says_is_kept(
         mirror.git()("status")
     assert (failed.value.verb, failed.value.code) == ("status", 3)
     assert (
-        failed.value.said.endswith("the cause") and len(failed.value.said) <= git.MAX_STDERR_BYTES
+        failed.value.output.endswith("the cause")
+        and len(failed.value.output) <= git.MAX_STDERR_BYTES
     )
 
 
@@ -135,7 +136,7 @@ def test_what_git_says_becomes_a_type(said: str) -> None:
 def test_a_host_that_denies_us_is_quoted() -> None:
     said = "remote: Permission to a/b.git denied to c.\nfatal: returned error: 403"
     found = git.error_from_output("push", 128, said, "https://x/", Path("/p"))
-    assert found.what.endswith("refuses our credentials: Permission to a/b.git denied to c.")
+    assert found.what.endswith("rejected the credentials: Permission to a/b.git denied to c.")
 
 
 def test_a_remotes_complaint_is_only_read_from_commands_that_talk_to_one() -> None:
@@ -152,7 +153,7 @@ def test_secrets_are_cut_from_what_git_says(
     )
     with pytest.raises(errors.GitFailed) as failed:
         mirror.git().using(access)("fetch")
-    assert "hush" not in failed.value.said and "***" in failed.value.said
+    assert "hush" not in failed.value.output and "***" in failed.value.output
     assert "hush" not in repr(access) + repr(mirror.git().using(access))
 
 
@@ -167,9 +168,9 @@ def test_the_drawn_tree_of_errors_is_true() -> None:
     assert sorted(drawn) == sorted(defined)
 
 
-def test_a_protocol_that_was_not_allowed_is_not_spoken(stable: Stable) -> None:
-    git_here = stable.mirror.git().using(RemoteAccess("x", frozenset({"https"})))
-    for url in (stable.remote.url, "ext::true"):
+def test_a_protocol_that_was_not_allowed_is_not_spoken(repo_fixture: RepoFixture) -> None:
+    git_here = repo_fixture.mirror.git().using(RemoteAccess("x", frozenset({"https"})))
+    for url in (repo_fixture.remote.url, "ext::true"):
         with pytest.raises(errors.GitFailed, match="not allowed"):
             git_here("ls-remote", url)
-    assert read_mirror_ref(stable.mirror, "refs/heads/main")
+    assert read_mirror_ref(repo_fixture.mirror, "refs/heads/main")

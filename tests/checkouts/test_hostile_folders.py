@@ -10,7 +10,7 @@ from hashlib import sha1
 from pathlib import Path
 
 import pytest
-from checkout_stable import ANN, BRANCH, Stable
+from checkout_fixture import ANN, BRANCH, RepoFixture
 
 from file_rights import holds_without_rights
 from hostler.checkouts import agent_folder
@@ -25,10 +25,12 @@ from hostler.model import RepoName
 
 
 def test_objects_of_another_repository_cannot_be_borrowed(
-    stable: Stable, checkout: Checkout
+    repo_fixture: RepoFixture, checkout: Checkout
 ) -> None:
-    secret = stable.root / "secret.git"
-    stable.agent("clone", "-q", "--bare", str(stable.origin), str(secret), cwd=stable.root)
+    secret = repo_fixture.root / "secret.git"
+    repo_fixture.agent(
+        "clone", "-q", "--bare", str(repo_fixture.origin), str(secret), cwd=repo_fixture.root
+    )
     alternates = checkout.path / ".git" / "objects" / "info" / "alternates"
     alternates.write_text(alternates.read_text() + f"{secret}/objects\n")
     with pytest.raises(CheckoutTampered, match="borrowed from elsewhere"):
@@ -93,7 +95,7 @@ TAMPERING: dict[str, Callable[[Path, Path], None]] = {
 
 @pytest.mark.parametrize("name", TAMPERING)
 def test_a_git_folder_that_is_not_as_we_made_it_is_refused(
-    name: str, stable: Stable, checkout: Checkout, tmp_path: Path
+    name: str, repo_fixture: RepoFixture, checkout: Checkout, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -105,7 +107,7 @@ def test_a_git_folder_that_is_not_as_we_made_it_is_refused(
         save_and_remove(checkout, ANN)
     assert refused.value.remedy
     assert (checkout.path / "work").exists()
-    assert stable.on_remote() == ""
+    assert repo_fixture.on_remote() == ""
 
 
 @pytest.mark.parametrize("part", [".git", ".git/HEAD", ".git/objects", ".git/packed-refs"])
@@ -127,7 +129,9 @@ def test_a_git_folder_that_was_closed_to_us_is_refused(checkout: Checkout, part:
     assert holds_without_rights(is_refused)
 
 
-def test_a_branch_that_is_not_an_object_is_refused(stable: Stable, checkout: Checkout) -> None:
+def test_a_branch_that_is_not_an_object_is_refused(
+    repo_fixture: RepoFixture, checkout: Checkout
+) -> None:
     (checkout.path / ".git").joinpath(*BRANCH_REF).write_text("f" * 40 + "\n")
     with pytest.raises(GitFailed):
         fetch_task_head(checkout)
@@ -149,7 +153,7 @@ def commit_of(tree: str, parent: str) -> bytes:
 
 
 def test_a_tree_with_a_git_folder_inside_is_refused(
-    stable: Stable, prepared: PreparedCheckout
+    repo_fixture: RepoFixture, prepared: PreparedCheckout
 ) -> None:
     checkout = prepared.checkout
     blob = put_object(checkout, b"blob", b"[core]\n")
@@ -159,19 +163,19 @@ def test_a_tree_with_a_git_folder_inside_is_refused(
     (checkout.path / ".git").joinpath(*BRANCH_REF).write_text(head + "\n")
     with pytest.raises(GitFailed):
         fetch_task_head(checkout)
-    assert read_mirror_ref(stable.mirror, checkout.ref("heads")) is None
+    assert read_mirror_ref(repo_fixture.mirror, checkout.ref("heads")) is None
 
 
 def test_an_object_under_a_false_name_is_not_believed(
-    stable: Stable, prepared: PreparedCheckout
+    repo_fixture: RepoFixture, prepared: PreparedCheckout
 ) -> None:
     checkout = prepared.checkout
-    tree = stable.agent("rev-parse", "HEAD^{tree}", cwd=checkout.path)
+    tree = repo_fixture.agent("rev-parse", "HEAD^{tree}", cwd=checkout.path)
     false = put_object(checkout, b"commit", commit_of(tree, prepared.base), name="ab" * 20)
     (checkout.path / ".git").joinpath(*BRANCH_REF).write_text(false + "\n")
     with pytest.raises(GitFailed):
         fetch_task_head(checkout)
-    assert read_mirror_ref(stable.mirror, checkout.ref("heads")) is None
+    assert read_mirror_ref(repo_fixture.mirror, checkout.ref("heads")) is None
 
 
 def test_more_objects_than_a_task_needs_are_refused_unread(
@@ -185,7 +189,7 @@ def test_more_objects_than_a_task_needs_are_refused_unread(
 
 
 def test_links_in_the_checkout_are_committed_as_links_and_never_written_through(
-    stable: Stable, checkout: Checkout, tmp_path: Path
+    repo_fixture: RepoFixture, checkout: Checkout, tmp_path: Path
 ) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
@@ -197,16 +201,16 @@ def test_links_in_the_checkout_are_committed_as_links_and_never_written_through(
     (checkout.path / ".git" / "index").unlink()
     (checkout.path / ".git" / "index").symlink_to(precious / "app.py")
     head = commit_all(checkout, "Links", ANN).head
-    listed = stable.agent("ls-tree", "-r", head, cwd=stable.mirror.path)
+    listed = repo_fixture.agent("ls-tree", "-r", head, cwd=repo_fixture.mirror.path)
     assert "120000" in listed and "src/app.py" not in listed
     assert (precious / "app.py").read_text() == "mine"
-    push_commit(stable.mirror, stable.remote, BRANCH, fetch_task_head(checkout), None)
+    push_commit(repo_fixture.mirror, repo_fixture.remote, BRANCH, fetch_task_head(checkout), None)
     save_and_remove(checkout, ANN)
     assert (precious / "app.py").read_text() == "mine"
 
 
 def test_a_linked_folder_of_refs_is_not_written_through(
-    stable: Stable, checkout: Checkout, tmp_path: Path
+    repo_fixture: RepoFixture, checkout: Checkout, tmp_path: Path
 ) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
@@ -226,8 +230,8 @@ def test_no_address_but_http_and_file_is_accepted(url: str) -> None:
         Remote(url)
 
 
-def test_a_task_of_one_repository_does_not_reach_another_mirror(stable: Stable) -> None:
-    other = open_mirror(stable.root / "mirrors", RepoName("octo", "other"))
-    checkout = stable.prepare().checkout
+def test_a_task_of_one_repository_does_not_reach_another_mirror(repo_fixture: RepoFixture) -> None:
+    other = open_mirror(repo_fixture.root / "mirrors", RepoName("octo", "other"))
+    checkout = repo_fixture.prepare().checkout
     with pytest.raises(CheckoutTampered):
         fetch_task_head(Checkout(checkout.place, other, BRANCH))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checkout_stable import ANN, BRANCH, Stable
+from checkout_fixture import ANN, BRANCH, RepoFixture
 
 from hostler.checkouts.checkout import Checkout, fetch_task_head
 from hostler.checkouts.cleanup import find_loss, push_checkpoint, save_and_remove
@@ -26,10 +26,10 @@ def marker(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def decoy(stable: Stable) -> Path:
+def decoy(repo_fixture: RepoFixture) -> Path:
     """Where a redirected push would land."""
-    path = stable.root / "decoy.git"
-    stable.agent("init", "-q", "--bare", str(path), cwd=stable.root)
+    path = repo_fixture.root / "decoy.git"
+    repo_fixture.agent("init", "-q", "--bare", str(path), cwd=repo_fixture.root)
     return path
 
 
@@ -42,7 +42,7 @@ def evil(tmp_path: Path, marker: Path) -> str:
     return str(program)
 
 
-def whole_round(stable: Stable, prepared: PreparedCheckout) -> Sha:
+def whole_round(repo_fixture: RepoFixture, prepared: PreparedCheckout) -> Sha:
     """Everything that we ever do with a checkout after its agent has left."""
     checkout = prepared.checkout
     read_status(checkout, "main")
@@ -50,9 +50,9 @@ def whole_round(stable: Stable, prepared: PreparedCheckout) -> Sha:
     made = commit_all(checkout, "Work", ANN)
     head = fetch_task_head(checkout)
     assert head == made.head
-    check_history(stable.mirror, head, base=prepared.base, pushed=None)
-    push_commit(stable.mirror, stable.remote, BRANCH, head, prepared.pushed)
-    push_checkpoint(checkout, stable.remote, ANN, issue=7, title="Crash")
+    check_history(repo_fixture.mirror, head, base=prepared.base, pushed=None)
+    push_commit(repo_fixture.mirror, repo_fixture.remote, BRANCH, head, prepared.pushed)
+    push_checkpoint(checkout, repo_fixture.remote, ANN, issue=7, title="Crash")
     find_loss(checkout)
     save_and_remove(checkout, ANN)
     return head
@@ -152,39 +152,50 @@ ATTACKS: dict[str, Callable[[Path, str, Path], None]] = {
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_setting_of_an_agent_runs_code_or_redirects_a_push(
-    name: str, stable: Stable, prepared: PreparedCheckout, marker: Path, decoy: Path, evil: str
+    name: str,
+    repo_fixture: RepoFixture,
+    prepared: PreparedCheckout,
+    marker: Path,
+    decoy: Path,
+    evil: str,
 ) -> None:
     path = prepared.checkout.path
-    stable.agent.commit(path, "committed", "x")
+    repo_fixture.agent.commit(path, "committed", "x")
     (path / "uncommitted").write_text("x")
     ATTACKS[name](path, evil, decoy)
     marker.unlink(missing_ok=True)
     if name == "a submodule's settings":
         head = commit_all(prepared.checkout, "Work", ANN).head
         assert find_loss(prepared.checkout).submodules == ("inner",)
-        push_commit(stable.mirror, stable.remote, BRANCH, fetch_task_head(prepared.checkout), None)
+        push_commit(
+            repo_fixture.mirror,
+            repo_fixture.remote,
+            BRANCH,
+            fetch_task_head(prepared.checkout),
+            None,
+        )
     else:
-        head = whole_round(stable, prepared)
+        head = whole_round(repo_fixture, prepared)
     assert not marker.exists(), marker.read_text()
-    assert stable.on_remote() == head
-    assert stable.agent("for-each-ref", cwd=decoy, check=False) == ""
+    assert repo_fixture.on_remote() == head
+    assert repo_fixture.agent("for-each-ref", cwd=decoy, check=False) == ""
 
 
 @pytest.mark.parametrize("name", ["hooks", "hooksPath and fsmonitor", "included", "filters"])
 def test_the_same_settings_do_run_code_in_a_git_that_reads_them(
-    name: str, stable: Stable, checkout: Checkout, marker: Path, decoy: Path, evil: str
+    name: str, repo_fixture: RepoFixture, checkout: Checkout, marker: Path, decoy: Path, evil: str
 ) -> None:
     ATTACKS[name](checkout.path, evil, decoy)
     (checkout.path / "README.md").write_text("changed")
-    stable.agent("add", "-A", cwd=checkout.path, check=False)
-    stable.agent("commit", "-qm", "x", cwd=checkout.path, check=False)
+    repo_fixture.agent("add", "-A", cwd=checkout.path, check=False)
+    repo_fixture.agent("commit", "-qm", "x", cwd=checkout.path, check=False)
     assert marker.exists()
 
 
 def test_replaced_objects_and_grafts_do_not_change_history(
-    stable: Stable, prepared: PreparedCheckout
+    repo_fixture: RepoFixture, prepared: PreparedCheckout
 ) -> None:
-    path, git = prepared.checkout.path, stable.agent
+    path, git = prepared.checkout.path, repo_fixture.agent
     git("checkout", "-q", "--orphan", "alone", cwd=path)
     head = git.commit(path, "alone", "x")
     git("branch", "-qM", "alone", BRANCH, cwd=path)
@@ -195,24 +206,26 @@ def test_replaced_objects_and_grafts_do_not_change_history(
     assert git("merge-base", head, prepared.base, cwd=path) == prepared.base
     taken = fetch_task_head(prepared.checkout)
     with pytest.raises(Exception, match="rewritten"):
-        check_history(stable.mirror, taken, base=prepared.base, pushed=None)
+        check_history(repo_fixture.mirror, taken, base=prepared.base, pushed=None)
 
 
 def test_submodules_speak_no_protocol_that_runs_programs(
-    stable: Stable, marker: Path, evil: str
+    repo_fixture: RepoFixture, marker: Path, evil: str
 ) -> None:
-    person = stable.person()
-    inner = stable.agent.head(person)
+    person = repo_fixture.person()
+    inner = repo_fixture.agent.head(person)
     (person / ".gitmodules").write_text(
         f'[submodule "x"]\n\tpath = x\n\turl = ext::{evil}\n\tupdate = !{evil}\n'
         f'[submodule "y"]\n\tpath = y\n\turl = ssh://-oProxyCommand={evil}/y\n'
     )
     for name in ("x", "y"):
-        stable.agent("update-index", "--add", "--cacheinfo", f"160000,{inner},{name}", cwd=person)
-    stable.agent("add", ".gitmodules", cwd=person)
-    stable.agent("commit", "-qm", "Add submodules", cwd=person)
-    stable.agent("push", "-q", "origin", "main", cwd=person)
-    fetch_mirror(stable.mirror, stable.remote)
-    prepared = stable.prepare()
+        repo_fixture.agent(
+            "update-index", "--add", "--cacheinfo", f"160000,{inner},{name}", cwd=person
+        )
+    repo_fixture.agent("add", ".gitmodules", cwd=person)
+    repo_fixture.agent("commit", "-qm", "Add submodules", cwd=person)
+    repo_fixture.agent("push", "-q", "origin", "main", cwd=person)
+    fetch_mirror(repo_fixture.mirror, repo_fixture.remote)
+    prepared = repo_fixture.prepare()
     assert prepared.missing_submodules == ("x", "y")
     assert not marker.exists()

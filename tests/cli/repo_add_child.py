@@ -35,7 +35,7 @@ def add_until(moment: str, name: str, folder: Path, environment: Mapping[str, st
         if moment == known:
             setattr(repo_add, function, _kill_after(getattr(repo_add, function)))
     if moment == "queued":
-        sender.WriteDelivery.see_through = _kill_after(lambda *_: None)
+        sender.WriteDelivery.wait_until_settled = _kill_after(lambda *_: None)
     if moment in list(SendStage):
         sender.OutboxSender = _sender(SendStage(moment))
     main.run()

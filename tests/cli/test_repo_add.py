@@ -267,8 +267,8 @@ def test_a_renamed_repository_is_added_under_its_present_name(repo, place):
 REFUSED = [
     ("nobody/nothing", {}, "does not exist on GitHub, or bot may not see it"),
     ("", {"GITHUB_TOKEN": token_for("carol")}, "carol may not push"),
-    ("", {"GITHUB_TOKEN": "ghp_" + "wrong" * 8}, "does not know the token"),
-    ("", {"GITHUB_TOKEN": "", "PATH": ""}, "`gh` could not be asked"),
+    ("", {"GITHUB_TOKEN": "ghp_" + "wrong" * 8}, "rejected the token"),
+    ("", {"GITHUB_TOKEN": "", "PATH": ""}, "`gh` could not be run"),
 ]
 
 

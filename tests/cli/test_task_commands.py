@@ -157,7 +157,7 @@ def test_status_knows_a_home_that_is_held_for_one_task_alone(stead):
     assert "starts no other tasks" in stead.call("task", "submit", "x").stderr
     seen = stead.json("status")["service"]
     assert (seen["pid"], seen["takes_tasks"]) == (alone.pid, False)
-    assert "holds the home" in stead.ok("status")
+    assert "uses this home" in stead.ok("status")
     let_go(pipe)
     assert alone.wait(60) == 0
     assert [task.state for task in stead.tasks()] == ["done", "queued"]
@@ -521,7 +521,7 @@ def test_why_says_first_that_nobody_works(stead):
     first = stead.submit("One")
     said = stead.ok("why", first).splitlines()
     assert "The service is not running" in said[0]
-    assert "Nothing holds it" in "".join(said)
+    assert "It can start" in "".join(said)
     second = stead.submit("Two", "--depends-on", first)
     told = stead.json("why", second)
     assert (told["gate"], told["would_start"]) == ("dependencies", False)
@@ -556,7 +556,7 @@ def test_status_shows_what_needs_a_person(stead):
     assert seen["tasks"] == {"queued": 1, "running": 1, "needs_input": 1, "stopped": 1}
     assert seen["governor"]["pools"][0]["active"] == 1
     text = stead.ok("status")
-    for words in ("works for", busy, "Which colour?", "hostler task answer", "anthropic 1/8"):
+    for words in ("running for", busy, "Which colour?", "hostler task answer", "anthropic 1/8"):
         assert words in text
     stead.ok("task", "stop", busy)
     stead.end(service)

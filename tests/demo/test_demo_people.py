@@ -10,7 +10,7 @@ from demo_scenes import ALMANAC, BREST, FIRST, LEAP, PLOT, SECOND, STRANGER
 
 from hostler.cli.demo.environment import BOT, REVIEWER, build_seed
 from hostler.cli.demo.observe import GitHubObserver, GitHubSnapshot
-from hostler.cli.demo.people import ApprovePull, DemoUsers, MergePull, Refused, due_actions
+from hostler.cli.demo.people import ActionRefused, ApprovePull, DemoUsers, MergePull, due_actions
 from hostler.sandbox.server import Running, running
 
 FIXED = "def is_leap(year):\n    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)\n"
@@ -114,6 +114,6 @@ def test_what_was_not_approved_is_not_merged(town):
     head = town.eyes.look().pulls[0].head
     town.people.act(ApprovePull(ALMANAC, number, head))
     town.put(ALMANAC, "agent/2", "almanac/months.py", "DAYS = 30\n")
-    with pytest.raises(Refused, match="409"):
+    with pytest.raises(ActionRefused, match="409"):
         town.people.act(MergePull(ALMANAC, number, head))
     assert town.eyes.look().pulls[0].open

@@ -1,4 +1,4 @@
-"""What the forge's tests share: a street with houses, a database, a sender."""
+"""What the forge's tests share: a start_sandbox with houses, a database, a sender."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from forge_house import House, street
-from forge_post import Post
+from github_fixture import SandboxRepo, start_sandbox
+from outbox_fixture import Post
 
 from hostler.clock import FakeClock, SystemClock
-from hostler.forge.github.polling.ingest import list_pending_events
 from hostler.forge.github.polling.poller import scan_repository as scan_repo
 from hostler.model import Surface
 from hostler.sandbox.server import Running
 from hostler.store import Patience, Store, open_store
 from hostler.store.admin.migrate import upgrade
 from hostler.store.engine.backend import find_place
+from hostler.store.inbox import pending_inbox_rows
 
 PATIENT = Patience(queue_seconds=60.0, begin_seconds=60.0)
 
@@ -48,36 +48,36 @@ def database(home: Path, database_template: Path) -> Path:
 @pytest.fixture(scope="session")
 def sandbox() -> Iterator[Running]:
     """Without git, which most tests do not need: a repository costs nothing."""
-    with street(git=False) as made:
+    with start_sandbox(git=False) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 def git_sandbox() -> Iterator[Running]:
-    with street(git=True) as made:
+    with start_sandbox(git=True) as made:
         yield made
 
 
 @pytest.fixture
-def house(request: pytest.FixtureRequest) -> Iterator[House]:
-    """A repository; with git where the test asks for a `git_house` too."""
-    wants_git = {"git_house", "git_place"} & set(request.fixturenames)
+def sandbox_repo(request: pytest.FixtureRequest) -> Iterator[SandboxRepo]:
+    """A repository; with git where the test asks for a `sandbox_git_repo` too."""
+    wants_git = {"sandbox_git_repo", "git_place"} & set(request.fixturenames)
     kind = "git_sandbox" if wants_git else "sandbox"
-    with closing(House(request.getfixturevalue(kind))) as made:
+    with closing(SandboxRepo(request.getfixturevalue(kind))) as made:
         yield made
 
 
 @pytest.fixture
-def git_house(house: House) -> House:
-    """The house, with branches and pull requests."""
-    return house
+def sandbox_git_repo(sandbox_repo: SandboxRepo) -> SandboxRepo:
+    """The sandbox repository, with branches and pull requests."""
+    return sandbox_repo
 
 
 @pytest.fixture
 def clock(request: pytest.FixtureRequest) -> FakeClock:
     """The house's clock where there is a house."""
-    if "house" in request.fixturenames:
-        return request.getfixturevalue("house").clock
+    if "sandbox_repo" in request.fixturenames:
+        return request.getfixturevalue("sandbox_repo").clock
     return FakeClock()
 
 
@@ -88,25 +88,25 @@ def store(database: Path, clock: FakeClock) -> Iterator[Store]:
 
 
 @pytest.fixture
-def post(house: House, store: Store) -> Post:
-    return Post(house, store)
+def post(sandbox_repo: SandboxRepo, store: Store) -> Post:
+    return Post(sandbox_repo, store)
 
 
 @pytest.fixture
-def scan(house, store):
+def scan(sandbox_repo, store):
     def run(**more):
-        return scan_repo(store, house.forge, house.name, **more)
+        return scan_repo(store, sandbox_repo.forge, sandbox_repo.name, **more)
 
     return run
 
 
 @pytest.fixture
-def events(house, store):
+def events(sandbox_repo, store):
     """What waits in the inbox: (kind, object id, body)."""
 
     def read(kind=None, number=None):
         with store.read() as tx:
-            rows = list_pending_events(tx, house.name, number)
+            rows = pending_inbox_rows(tx, sandbox_repo.name, number)
         found = [(row.kind, row.object_id, json.loads(row.payload)["body"]) for row in rows]
         return [event for event in found if kind is None or event[0] == kind]
 
@@ -114,9 +114,9 @@ def events(house, store):
 
 
 @pytest.fixture
-def cursor(house, store):
+def cursor(sandbox_repo, store):
     def read(surface=Surface.REPO_ISSUE_COMMENTS):
         with store.read() as tx:
-            return store.repo(house.name).get_poll_cursor(tx, surface, 0)
+            return store.repo(sandbox_repo.name).get_poll_cursor(tx, surface, 0)
 
     return read

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from forge_house import US, House
+from fake_forge import FakeForge
+from github_fixture import US, SandboxRepo
 
 from hostler.clock import FakeClock
 from hostler.errors import Invalid, NotFound
@@ -22,55 +23,53 @@ from hostler.forge.actions import (
     UpdatePull,
     format_marker,
 )
-from hostler.forge.github.fake.repository import FakeForge
-from hostler.forge.github.payloads import parse_pull
-from hostler.forge.github.polling.ingest import event_key
-from hostler.forge.port import ItemKind, SurfaceFeed
+from hostler.forge.events import content_as, event_key
+from hostler.forge.port import ItemKind, Pull, SurfaceFeed
 from hostler.model import RepoName
 
 
 class Real:
     """People in the sandbox."""
 
-    def __init__(self, house):
-        self.house = house
-        self.forge = house.forge
-        self.issue = house.issue
-        self.say = house.say
-        self.remark = house.remark
-        self.pull = house.pull
-        self.branch = house.branch
-        self.pass_time = house.pass_time
+    def __init__(self, sandbox_repo):
+        self.sandbox_repo = sandbox_repo
+        self.forge = sandbox_repo.forge
+        self.issue = sandbox_repo.issue
+        self.say = sandbox_repo.say
+        self.remark = sandbox_repo.remark
+        self.pull = sandbox_repo.pull
+        self.branch = sandbox_repo.branch
+        self.pass_time = sandbox_repo.pass_time
         self.others = []
 
     def edit(self, comment, body):
-        self.house.do("PATCH", f"issues/comments/{comment}", body=body)
+        self.sandbox_repo.do("PATCH", f"issues/comments/{comment}", body=body)
 
     def delete(self, comment):
-        self.house.do("DELETE", f"issues/comments/{comment}")
+        self.sandbox_repo.do("DELETE", f"issues/comments/{comment}")
 
     def label(self, number, label):
-        self.house.do("POST", f"issues/{number}/labels", "bob", labels=[label])
+        self.sandbox_repo.do("POST", f"issues/{number}/labels", "bob", labels=[label])
 
     def review(self, number, body):
-        self.house.do("POST", f"pulls/{number}/reviews", "bob", body=body, event="COMMENT")
+        self.sandbox_repo.do("POST", f"pulls/{number}/reviews", "bob", body=body, event="COMMENT")
 
     def merge(self, number):
-        self.house.do("PUT", f"pulls/{number}/merge", "bob")
+        self.sandbox_repo.do("PUT", f"pulls/{number}/merge", "bob")
 
     def another(self):
-        self.others.append(House(self.house.sandbox))
+        self.others.append(SandboxRepo(self.sandbox_repo.sandbox))
         return Real(self.others[-1])
 
     def block(self, number, blocker, place):
-        found = place.house.do("GET", f"issues/{blocker}")
+        found = place.sandbox_repo.do("GET", f"issues/{blocker}")
         path = f"issues/{number}/dependencies/blocked_by"
-        self.house.do("POST", path, "bob", issue_id=found["id"])
+        self.sandbox_repo.do("POST", path, "bob", issue_id=found["id"])
 
     def unblock(self, number):
         path = f"issues/{number}/dependencies/blocked_by"
-        for found in self.house.do("GET", path):
-            self.house.do("DELETE", f"{path}/{found['id']}", "bob")
+        for found in self.sandbox_repo.do("GET", path):
+            self.sandbox_repo.do("DELETE", f"{path}/{found['id']}", "bob")
 
 
 class Fake:
@@ -129,7 +128,7 @@ def place(request):
     if request.param == "stub":
         yield Fake()
         return
-    made = Real(request.getfixturevalue("house"))
+    made = Real(request.getfixturevalue("sandbox_repo"))
     yield made
     for other in made.others:
         other.close()
@@ -208,7 +207,7 @@ def test_a_reply_joins_the_thread_of_a_remark(git_place):
     made = git_place.forge.perform(deed, token="k1")
     assert look(git_place, deed) == made
     found = git_place.forge.get_comment(ItemKind.REVIEW_COMMENT, made.id)
-    assert (found.payload["in_reply_to_id"], found.number) == (remark, number)
+    assert (found.content.thread, found.number) == (remark, number)
 
 
 def test_a_pull_request_is_opened_once_for_a_branch(git_place):
@@ -220,7 +219,7 @@ def test_a_pull_request_is_opened_once_for_a_branch(git_place):
     assert look(git_place, deed).number == made.number
     assert git_place.forge.perform(deed, token="k1").number == made.number
     assert git_place.forge.perform(deed, token="other").number == made.number
-    pull = parse_pull(git_place.forge.pull(made.number).payload)
+    pull = content_as(git_place.forge.pull(made.number), Pull)
     assert (pull.head, pull.base, pull.state, pull.author) == ("topic", "main", "open", US)
 
 
@@ -230,7 +229,7 @@ def test_our_merged_pull_request_is_still_found_by_its_marker(git_place):
     git_place.merge(made.number)
     assert look(git_place, deed).number == made.number
     assert look(git_place, deed, "k2") is None
-    assert parse_pull(git_place.forge.pull(made.number).payload).merged
+    assert content_as(git_place.forge.pull(made.number), Pull).merged
 
 
 def test_a_pull_request_without_a_branch_is_invalid(git_place):
@@ -251,7 +250,7 @@ def test_a_pull_request_is_changed_and_the_change_is_found(git_place):
         assert look(git_place, deed) is None
         git_place.forge.perform(deed, token="k1")
         assert look(git_place, deed) is not None
-    pull = parse_pull(git_place.forge.pull(number).payload)
+    pull = content_as(git_place.forge.pull(number), Pull)
     assert (pull.title, pull.state) == ("Better", "closed")
 
 

@@ -157,85 +157,85 @@ def test_the_types_are_those_of_the_drawn_tree():
         assert f" {kind.__name__} " in drawn
 
 
-def raised(house, path="/user", method="GET", **fault):
-    house.fault(**fault)
-    client = house.forge.session
+def raised(sandbox_repo, path="/user", method="GET", **fault):
+    sandbox_repo.fault(**fault)
+    client = sandbox_repo.forge.session
     with pytest.raises(ForgeError) as caught:
         client.read(path) if method == "GET" else client.write(method, path, {})
     return caught.value
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
-def test_a_failing_server_is_asked_three_times_and_then_named(house, status):
-    found = raised(house, kind="status", status=status, count=None)
+def test_a_failing_server_is_asked_three_times_and_then_named(sandbox_repo, status):
+    found = raised(sandbox_repo, kind="status", status=status, count=None)
     assert isinstance(found, ServerFailed)
     assert found.status == status
-    assert len(house.ledger(path="/user")) == 3
+    assert len(sandbox_repo.ledger(path="/user")) == 3
 
 
 @pytest.mark.parametrize("fault", ["status", "cut"])
-def test_a_read_survives_two_failures(house, fault):
-    house.fault(fault, count=2, route="/user")
-    assert house.forge.session.read("/user").data["login"] == "bot"
+def test_a_read_survives_two_failures(sandbox_repo, fault):
+    sandbox_repo.fault(fault, count=2, route="/user")
+    assert sandbox_repo.forge.session.read("/user").data["login"] == "bot"
 
 
 @pytest.mark.parametrize("when", ["before", "after", "body"])
-def test_a_cut_connection_is_unreachable_for_a_read_and_unclear_for_a_write(house, when):
-    found = raised(house, kind="cut", when=when, count=None, method="GET")
+def test_a_cut_connection_is_unreachable_for_a_read_and_unclear_for_a_write(sandbox_repo, when):
+    found = raised(sandbox_repo, kind="cut", when=when, count=None, method="GET")
     assert isinstance(found, Unreachable)
-    house.sandbox.app.pipeline.faults.remove()
-    number = house.issue()
-    house.fault("cut", when=when)
+    sandbox_repo.sandbox.app.pipeline.faults.remove()
+    number = sandbox_repo.issue()
+    sandbox_repo.fault("cut", when=when)
     with pytest.raises(Unclear):
-        house.forge.session.write(
-            "POST", house.forge.session.path(f"issues/{number}/comments"), {"body": "x"}
+        sandbox_repo.forge.session.write(
+            "POST", sandbox_repo.forge.session.path(f"issues/{number}/comments"), {"body": "x"}
         )
-    assert len(house.ledger(method="POST", login="bot")) <= 1
+    assert len(sandbox_repo.ledger(method="POST", login="bot")) <= 1
 
 
 @pytest.mark.parametrize("status", [500, 502, 504])
-def test_a_failing_server_leaves_a_write_unclear_and_unrepeated(house, status):
-    number = house.issue()
-    house.fault("fail_after", status=status, method="POST", count=None)
+def test_a_failing_server_leaves_a_write_unclear_and_unrepeated(sandbox_repo, status):
+    number = sandbox_repo.issue()
+    sandbox_repo.fault("fail_after", status=status, method="POST", count=None)
     with pytest.raises(Unclear):
-        house.forge.session.write(
-            "POST", house.forge.session.path(f"issues/{number}/comments"), {"body": "x"}
+        sandbox_repo.forge.session.write(
+            "POST", sandbox_repo.forge.session.path(f"issues/{number}/comments"), {"body": "x"}
         )
-    assert len(house.ledger(method="POST", login="bot")) == 1
+    assert len(sandbox_repo.ledger(method="POST", login="bot")) == 1
 
 
 @pytest.mark.parametrize("status", [403, 429])
 @pytest.mark.parametrize("limit", ["primary", "secondary"])
-def test_both_limits_in_both_shapes_are_known_and_not_retried(house, limit, status):
+def test_both_limits_in_both_shapes_are_known_and_not_retried(sandbox_repo, limit, status):
     if limit == "primary":
-        house.tune(primary_limit=5000)
-    house.sandbox.app.pipeline.limits.clear()
-    found = raised(house, kind="limit", limit=limit, status=status)
+        sandbox_repo.tune(primary_limit=5000)
+    sandbox_repo.sandbox.app.pipeline.limits.clear()
+    found = raised(sandbox_repo, kind="limit", limit=limit, status=status)
     assert isinstance(found, RateLimited)
     assert found.limit == limit
-    waited = (found.until - house.clock.now()).total_seconds()
+    waited = (found.until - sandbox_repo.clock.now()).total_seconds()
     assert waited == pytest.approx(3600 if limit == "primary" else 60, abs=2)
-    assert len(house.ledger(path="/user")) == 1
+    assert len(sandbox_repo.ledger(path="/user")) == 1
 
 
-def test_a_silent_secondary_limit_doubles_the_wait(house):
-    house.tune(secondary_retry_after=0)
+def test_a_silent_secondary_limit_doubles_the_wait(sandbox_repo):
+    sandbox_repo.tune(secondary_retry_after=0)
     try:
         waits = []
         for _ in range(3):
-            found = raised(house, kind="limit", limit="secondary")
-            waits.append((found.until - house.clock.now()).total_seconds())
-            house.pass_time(waits[-1])
+            found = raised(sandbox_repo, kind="limit", limit="secondary")
+            waits.append((found.until - sandbox_repo.clock.now()).total_seconds())
+            sandbox_repo.pass_time(waits[-1])
         assert waits == [60, 120, 240]
-        house.forge.session.read("/user")
-        found = raised(house, kind="limit", limit="secondary")
-        assert (found.until - house.clock.now()).total_seconds() == 60
+        sandbox_repo.forge.session.read("/user")
+        found = raised(sandbox_repo, kind="limit", limit="secondary")
+        assert (found.until - sandbox_repo.clock.now()).total_seconds() == 60
     finally:
-        house.tune(secondary_retry_after=60)
+        sandbox_repo.tune(secondary_retry_after=60)
 
 
-def test_no_connection_is_unreachable_even_for_a_write(house):
-    client = house.forge.session
+def test_no_connection_is_unreachable_even_for_a_write(sandbox_repo):
+    client = sandbox_repo.forge.session
     client.transport.base_url = "http://127.0.0.1:9"
     for call in (lambda: client.read("/user"), lambda: client.write("POST", "/user", {})):
         with pytest.raises(Unreachable) as caught:

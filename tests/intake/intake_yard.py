@@ -9,8 +9,9 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from fake_forge import FakeForge
+
 from hostler.clock import FakeClock, SystemClock
-from hostler.forge.github.fake.repository import FakeForge
 from hostler.forge.github.polling.poller import scan_repository
 from hostler.intake.process import (
     ProcessResult,

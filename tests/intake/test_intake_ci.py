@@ -63,7 +63,7 @@ def seen(
         "head_sha": HEAD,
         "status": "completed",
         "conclusion": conclusion,
-        "run_attempt": attempt,
+        "attempt": attempt,
         **more,
     }
     moment = f"2026-01-01T00:00:{attempt:02}Z"
@@ -119,9 +119,8 @@ def test_a_run_of_an_older_head_is_ignored():
 
 
 def test_the_same_commit_offered_by_a_fork_is_nobodys_failure():
-    here, there = {"full_name": str(REPO)}, {"full_name": "mallory/stable"}
-    fork = seen(repository=here, head_repository=there)
-    other = seen(head_branch="somewhere")
+    fork = seen(foreign=True)
+    other = seen(branch="somewhere")
     for one in (fork, other):
         assert not decide_on_run(one, known(one), FIRST).acts
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from fake_forge import FakeForge
 from intake_yard import BUGFIX, DESIGN, Yard
 
 from hostler.errors import Forbidden, Gone, RateLimited, ServerFailed, Unreachable
-from hostler.forge.github.fake.repository import FakeForge
-from hostler.forge.github.polling.ingest import list_pending_events
 from hostler.intake import process
 from hostler.intake.manual_start import start_issue
 from hostler.intake.markdown import SELF_DEPENDENCY
 from hostler.intake.process import fetch_blockers, find_issues_without_blockers
 from hostler.intake.rules import APPROVAL_VOID, BLOCKERS_UNKNOWN
 from hostler.model import RepoName
+from hostler.store.inbox import pending_inbox_rows
 from hostler.store.tasks import Flow, Task, TaskState
 
 
@@ -189,7 +189,7 @@ def test_a_crowd_is_asked_about_in_several_looks(yard: Yard, monkeypatch):
         yard.poll()
         assert [task.number for task in yard.tasks()] == numbers[:done]
     with yard.store.read() as tx:
-        assert list_pending_events(tx, yard.name) == []
+        assert pending_inbox_rows(tx, yard.name) == []
 
 
 def test_an_outage_ends_the_asking_and_one_bad_answer_does_not(yard: Yard, monkeypatch):

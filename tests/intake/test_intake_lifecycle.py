@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 from intake_yard import BUGFIX, DESIGN, IGNORE, Yard
 
-from hostler.forge.github.polling.ingest import list_pending_events
 from hostler.forge.port import ItemKind
 from hostler.intake.manual_start import start_issue
 from hostler.intake.process import TAKEN_OVER, ProcessResult, end_takeover, truncate_to_second
-from hostler.store.inbox import count_held
+from hostler.store.inbox import count_held, pending_inbox_rows
 from hostler.store.outbox import OutboxRow, open_writes
 from hostler.store.pull_requests import Floors, PullStatus, change_pull, comment_floors
 from hostler.store.tasks import Flow, TaskState
@@ -149,7 +148,7 @@ def test_words_of_a_blocked_task_wait_unlooked_at_and_are_told_once(yard: Yard):
     with yard.store.read() as tx:
         assert count_held(tx, yard.name, {1, pull}) == 2
         # Waiting means: in the inbox, without effect.
-        waiting = [row for row in list_pending_events(tx, yard.name) if row.kind == "issue_comment"]
+        waiting = [row for row in pending_inbox_rows(tx, yard.name) if row.kind == "issue_comment"]
     assert len(waiting) == 2 and words(yard) == []
     assert not any(heard.kind == "issue_comment" for heard in yard.poll().heard)
     go_on(yard, pull)
@@ -182,7 +181,7 @@ def test_what_is_no_work_does_not_wait_for_the_end_of_a_block(yard: Yard, by: st
     yard.say(pull, body, by=by)
     yard.poll()
     with yard.store.read() as tx:
-        assert list_pending_events(tx, yard.name, pull) == []
+        assert pending_inbox_rows(tx, yard.name, pull) == []
 
 
 @pytest.mark.parametrize("end", ["merged", "closed", "ignored", "stopped"])
@@ -208,7 +207,7 @@ def test_whatever_ends_a_blocked_task_ends_the_wait_of_its_words(yard: Yard, end
         status = PullStatus.CLOSED
     assert (yard.task().state, yard.pull(pull).status) == (task, status)
     with yard.store.read() as tx:
-        assert list_pending_events(tx, yard.name) == []
+        assert pending_inbox_rows(tx, yard.name) == []
     assert words(yard) == []
 
 

@@ -7,13 +7,13 @@ from intake_yard import BUGFIX, DESIGN, IGNORE, SMALL, Yard
 
 from hostler.errors import Unreachable
 from hostler.forge.actions import OpenPull
-from hostler.forge.github.polling.ingest import list_pending_events
 from hostler.forge.outbox.queue import enqueue_action
 from hostler.forge.port import ItemKind
 from hostler.intake.decisions import fetch_open_issues, preview_issues
 from hostler.intake.manual_start import NotAnIssue, start_issue
 from hostler.intake.repo_policy import RepoPolicy
 from hostler.intake.rules import APPROVAL_VOID
+from hostler.store.inbox import pending_inbox_rows
 from hostler.store.outbox import Lane, open_writes
 from hostler.store.pull_requests import PullStatus
 from hostler.store.tasks import Flow, TaskState
@@ -311,7 +311,7 @@ def test_words_on_a_pull_request_that_is_just_being_opened_wait_for_it(yard: Yar
     yard.say(number, "already?", by="ann")
     yard.poll()
     with yard.store.read() as tx:
-        left = [row.kind for row in list_pending_events(tx, yard.name)]
+        left = [row.kind for row in pending_inbox_rows(tx, yard.name)]
     assert left == ["issue_comment"]
 
 

@@ -147,18 +147,17 @@ GROUPS = (
         _all("forge.outbox", "rules queue reconciler"),
         _tests(
             "forge",
-            "forge_outbox forge_outbox_rules outbox_reconciling outbox_checks outbox_borders",
+            "outbox_sender outbox_rules outbox_reconciler outbox_checks outbox_edge_cases",
         ),
     ),
     Group(
         "feeds",
         (
             *_all("forge.github.polling", "cursors schedule"),
+            Target("hostler.forge.events", ("event_key", "_digested_fields")),
             Target(
                 "hostler.forge.github.polling.ingest",
                 (
-                    "event_key",
-                    "_content_digest",
                     "ACTIONS_BY_KIND",
                     "_ALWAYS_NEW_KINDS",
                     "judge_own_write",
@@ -179,8 +178,8 @@ GROUPS = (
         ),
         _tests(
             "forge",
-            "feeds_rules feeds_chains feeds_operations feeds_threads forge_scan forge_scan_ours"
-            " forge_standing feeds_borders",
+            "polling_rules polling_chains polling_operations_issue polling_threads polling_ingest"
+            " polling_own_writes repository_access polling_edge_cases",
         ),
     ),
     Group(

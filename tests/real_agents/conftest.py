@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from model_api import ModelApi, model_api
+from real_agents_fixture import RealTown, settle
 from real_programs import PACKAGES, Unavailable, installed
-from real_town import RealTown, settle
 from service_town import Town, github
 
 from missing_tools import reason_without

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from model_api import Drop, Held, Refuse, Text
-from real_town import WORK
+from real_agents_fixture import WORK
 
 from hostler.store.governor import Source
 from hostler.store.tasks import TaskState

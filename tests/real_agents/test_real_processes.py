@@ -9,7 +9,7 @@ import signal
 import psutil
 import pytest
 from model_api import Hang, Shell, Text
-from real_town import WORK
+from real_agents_fixture import WORK
 
 from hostler.store.tasks import TaskState
 

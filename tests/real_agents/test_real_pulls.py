@@ -8,7 +8,7 @@ import shutil
 import pytest
 from model_api import Text
 from model_dialects import CACHED, INPUT, OUTPUT
-from real_town import MORE, SUMMARY, WORK
+from real_agents_fixture import MORE, SUMMARY, WORK
 from service_town import US
 
 from hostler.agents.sandbox import find_sandbox_problem

@@ -10,14 +10,14 @@ from pathlib import Path
 import psutil
 import pytest
 from model_api import Hang, Shell, Text
-from real_town import DONE, NOTES
+from real_agents_fixture import DONE, NOTES
 from test_real_processes import shim_of
 
 from hostler.agents.assignment import Launch
 from hostler.store.tasks import TaskState
 
 KINDS = ("claude", "codex")
-SERVER = str(Path(__file__).with_name("quiet_server.py"))
+SERVER = str(Path(__file__).with_name("silent_server.py"))
 SILENCE = 10
 
 

@@ -342,7 +342,7 @@ def test_the_supervisors_reason_is_added_in_500_letters():
     def why(reason):
         return judge_run(RunEnd(EndedBy.STALL, reason=reason), program_verdict(OWN)).why
 
-    plain = "It was silent for too long and was ended."
+    plain = "It was silent for too long and was stopped."
     assert why("") == plain == why("  ")
     assert why("no output") == f"{plain} (`no output`)"
     assert why("x" * 500) == f"{plain} (`{'x' * 500}`)"

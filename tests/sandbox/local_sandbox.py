@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from hostler.sandbox.app import SandboxApp
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.git.repository import RepoStore
-from hostler.sandbox.http.requests import ApiRequest
+from hostler.sandbox.http.requests import SandboxRequest
 from hostler.sandbox.state.entities import Repo
 from hostler.sandbox.state.seed import Seeder
 
@@ -94,20 +94,20 @@ class Local:
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         content = b"" if body is None else json.dumps(body).encode()
         plain, _, query = path.partition("?")
-        request = ApiRequest(method, plain, query, sent, content, root, "127.0.0.1")
+        request = SandboxRequest(method, plain, query, sent, content, root, "127.0.0.1")
         return self.run(self._respond(request))
 
     def at_once(self, count: int, path: str) -> list[Answer]:
         """The same reading of alice's, several times at the same moment."""
         headers = {"user-agent": "tests", "authorization": f"Bearer {token_for('alice')}"}
-        request = ApiRequest("GET", path, "", headers, b"", ROOT, "127.0.0.1")
+        request = SandboxRequest("GET", path, "", headers, b"", ROOT, "127.0.0.1")
 
         async def all_of_them() -> list[Answer]:
             return await asyncio.gather(*(self._respond(request) for _ in range(count)))
 
         return self.run(all_of_them())
 
-    async def _respond(self, request: ApiRequest) -> Answer:
+    async def _respond(self, request: SandboxRequest) -> Answer:
         response = await self.app.respond(request)
         return Answer(response.status, response.headers, response.body)
 

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from pull_fixture import House, street
 
-from hostler.sandbox.auth import GitHubApp, Installation, token_for
+from hostler.sandbox.auth import AppRegistration, Installation, token_for
 from hostler.sandbox.server import Running
 
 
@@ -203,7 +203,7 @@ def test_an_installation_of_an_app(house: House) -> None:
     app = {"slug": "robot", "owner": "alice", "public_key": public.decode()}
     house.sandbox.control.post("/clock", json={"real": True}).raise_for_status()
     house.sandbox.seed({"apps": [{**app, "installed_on": ["alice"]}]})
-    number = house.sandbox.do(lambda world: world.truth.all(GitHubApp)[-1].id)
+    number = house.sandbox.do(lambda world: world.truth.all(AppRegistration)[-1].id)
     place = house.sandbox.do(lambda world: world.truth.all(Installation)[-1].id)
     jwt = githubkit.AppAuthStrategy(number, private)
     with connect(house.sandbox, jwt) as entry:

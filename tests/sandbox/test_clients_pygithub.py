@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from github import Auth, Github, GithubException, GithubIntegration
 from pull_fixture import House, street
 
-from hostler.sandbox.auth import GitHubApp, Installation, token_for
+from hostler.sandbox.auth import AppRegistration, Installation, token_for
 from hostler.sandbox.server import Running
 
 
@@ -183,7 +183,7 @@ def test_an_installation_of_an_app(house: House) -> None:
     app = {"slug": "robot", "owner": "alice", "public_key": public.decode()}
     house.sandbox.control.post("/clock", json={"real": True}).raise_for_status()
     house.sandbox.seed({"apps": [{**app, "installed_on": ["alice"]}]})
-    number = house.sandbox.do(lambda world: world.truth.all(GitHubApp)[-1].id)
+    number = house.sandbox.do(lambda world: world.truth.all(AppRegistration)[-1].id)
     place = house.sandbox.do(lambda world: world.truth.all(Installation)[-1].id)
     entry = GithubIntegration(auth=Auth.AppAuth(number, private), base_url=house.sandbox.url)
     with entry.get_github_for_installation(place) as robot:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from hostler.sandbox.webhooks import Webhook, WebhookDelivery
+from hostler.sandbox.webhooks import HookDelivery, Webhook
 
 SECRET = "between us"
 PATIENCE = 20
@@ -178,15 +178,13 @@ def test_the_newest_hundred_deliveries_are_remembered_as_long_as_their_hook(loca
     ids = [row["id"] for row in local.get(f"{path}/deliveries?per_page=100").json()]
     assert ids == list(range(121, 21, -1))
     assert (
-        len(local.world.truth.all(WebhookDelivery))
-        == len(local.world.seen.all(WebhookDelivery))
-        == 100
+        len(local.world.truth.all(HookDelivery)) == len(local.world.seen.all(HookDelivery)) == 100
     )
     assert "delivery" not in local.get("/_sandbox/state").json()["entities"]
     local.post(f"{path}/pings")
     assert local.delete(path).status == 204
     local.run(local.app.webhook_sender.idle())
-    assert local.world.truth.all(WebhookDelivery) == local.world.seen.all(WebhookDelivery) == []
+    assert local.world.truth.all(HookDelivery) == local.world.seen.all(HookDelivery) == []
 
 
 def test_the_signature_of_a_form_is_over_what_is_sent(sandbox, receiver):

@@ -156,9 +156,11 @@ class Yard:
             "title": "Tidy",
             "body": "Please.",
             "state": state,
-            "user": {"login": author},
-            "labels": [{"name": name} for name in labels],
+            "author": author,
+            "labels": labels,
+            "is_pull": False,
             "updated_at": self.now(),
+            "url": "",
         }
         return self.event(number, "issue", author=author, object_id=1000 + number, payload=payload)
 
@@ -182,7 +184,7 @@ class Yard:
             object_id or self.made,
             author,
             normal_stamp(self.now()),
-            json.dumps(payload or {"body": "Words.", "user": {"login": author}}),
+            json.dumps(payload or {"body": "Words."}),
         )
         with self.store.write("outbox", "tasks") as tx:
             assert add_inbox_row(tx, row)

@@ -13,7 +13,7 @@ from hostler.forge.github.polling.cursors import PollWindow, read_since, start_c
 from hostler.forge.github.polling.ingest import ingest_items
 from hostler.forge.labels import queue_labels
 from hostler.forge.outbox.queue import ignore_settled
-from hostler.forge.port import Item, ItemKind
+from hostler.forge.port import CommentContent, Item, ItemKind
 from hostler.model import Surface, parse_timestamp
 from hostler.service.gc import database as tasks_module
 from hostler.service.gc.context import GcKind
@@ -366,7 +366,7 @@ def test_a_thread_stays_while_a_task_of_it_is_not_done(yard, state):
     yard.pull(8, task)
     yard.issue(7, "closed", "agent:bugfix")
     yard.event(7)
-    yard.event(8, "review", payload={"state": "CHANGES_REQUESTED", "body": "No."})
+    yard.event(8, "review", payload={"verdict": "CHANGES_REQUESTED", "body": "No."})
     past(yard)
     assert not yard.gc()[GcKind.INBOX].gone
     assert threads(yard) == [7, 8, 999]
@@ -380,7 +380,7 @@ def test_why_threads_stay(yard):
     done = yard.of_issue("t4", 4)
     yard.issue(4)
     yard.pull(5, done, PullStatus.AWAITING_FEEDBACK)
-    yard.event(5, "review", payload={"state": "APPROVED", "body": ""})
+    yard.event(5, "review", payload={"verdict": "APPROVED", "body": ""})
     yard.issue(6)
     yard.words(yard.event(6), 6)
     yard.event(10, "issue", payload={"nonsense": True})
@@ -508,7 +508,7 @@ def test_our_own_comment_is_no_news_after_its_text_is_forgotten(yard):
     ]
     with yard.store.write("outbox") as tx:
         found = ingest_items(tx, HERE, "hostler-bot", items, ignore_settled)
-        assert (found.new, found.ours) == (0, 3)
+        assert (found.new, found.own_count) == (0, 3)
         assert pending_inbox_rows(tx, HERE) == []
         assert find_write(tx, HERE, "failed").state is WriteState.SENT
         pasted = _comment(52, add_marker("Pasted.", "status:t1:1"))
@@ -516,16 +516,9 @@ def test_our_own_comment_is_no_news_after_its_text_is_forgotten(yard):
 
 
 def _comment(number, body):
-    payload = {
-        "id": number,
-        "body": body,
-        "user": {"login": "hostler-bot"},
-        "updated_at": "2030-01-01T00:00:00Z",
-        "html_url": "https://github.example/7",
-    }
-    return Item(
-        ItemKind.ISSUE_COMMENT, number, 7, "hostler-bot", body, payload["updated_at"], payload
-    )
+    content = CommentContent(body, url="https://github.example/7")
+    at = "2030-01-01T00:00:00Z"
+    return Item(ItemKind.ISSUE_COMMENT, number, 7, "hostler-bot", body, at, content)
 
 
 def test_why_writes_stay(yard):

@@ -22,7 +22,7 @@ from rough_town import (
 )
 from service_town import BOB, US, Service
 
-from hostler.sandbox.auth import AccessToken, fingerprint, token_for
+from hostler.sandbox.auth import SandboxToken, fingerprint, token_for
 from hostler.store.runs import live_runs
 from hostler.store.tasks import TaskState
 
@@ -230,13 +230,13 @@ def test_a_token_that_is_revoked_while_an_agent_works_and_replaced_later(
         service.poll()
         with gate.held():
             service.until(lambda: written(service))
-            town.hub.do(lambda world: world.remove(world.truth.find(AccessToken, name_of(US))))
+            town.hub.do(lambda world: world.remove(world.truth.find(SandboxToken, name_of(US))))
             service.poll()
             service.until(lambda: len(service.told) == 2)
         service.until(in_state(service, "field", PARKED))
         assert all("401" in line and "a valid token" in line for line in service.told)
         fresh = "ghp_" + "n" * 36
-        town.hub.do(lambda world: world.put(AccessToken(world.count("id:token"), fresh, US)))
+        town.hub.do(lambda world: world.put(SandboxToken(world.count("id:token"), fresh, US)))
         (tmp_path / "token").write_text(fresh)
         town.clock.jump(700)
         service.poll()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from functools import cache
 
-from shim_runs import PATIENCE, Stable, python
+from shim_fixture import PATIENCE, ShimRuns, python
 
 from hostler.shim import command
 from missing_tools import skip_without
@@ -58,12 +58,12 @@ except OSError as error:
 """
 
 
-def play(stable: Stable, code: str, *, full_before: bool):
+def play(shim_runs: ShimRuns, code: str, *, full_before: bool):
     if not can_mount():
         skip_without("root", "neither root nor user namespaces may mount a tmpfs here")
-    place = stable.folder / "disk"
+    place = shim_runs.folder / "disk"
     place.mkdir()
-    spec = {"run": "r1", "argv": python(code), "cwd": "/", "env": stable.environment()}
+    spec = {"run": "r1", "argv": python(code), "cwd": "/", "env": shim_runs.environment()}
     scene = [sys.executable, "-c", SCENE, str(place), *map(json.dumps, (command("")[:-1], spec))]
     done = subprocess.run(
         ["unshare", "-rm", *scene, json.dumps(full_before)],
@@ -75,8 +75,8 @@ def play(stable: Stable, code: str, *, full_before: bool):
     return json.loads(done.stdout)
 
 
-def test_the_last_word_is_said_on_a_disk_that_the_agent_has_filled(stable: Stable):
-    code, complaint, free, word, names = play(stable, FILL_AND_FAIL, full_before=False)
+def test_the_last_word_is_said_on_a_disk_that_the_agent_has_filled(shim_runs: ShimRuns):
+    code, complaint, free, word, names = play(shim_runs, FILL_AND_FAIL, full_before=False)
     assert (code, complaint) == (0, "")
     assert free <= 4, "the disk was really full: only what exit.json did not need came back"
     assert (word["ended_by"], word["exit_code"]) == ("exit", 28)
@@ -84,8 +84,8 @@ def test_the_last_word_is_said_on_a_disk_that_the_agent_has_filled(stable: Stabl
     assert names == ["exit.json", "run.lock", "shim.json", "spec.json", "stderr", "stdout"]
 
 
-def test_no_agent_is_started_on_a_disk_that_is_full_already(stable: Stable):
-    code, complaint, _, word, names = play(stable, "tell('never')", full_before=True)
+def test_no_agent_is_started_on_a_disk_that_is_full_already(shim_runs: ShimRuns):
+    code, complaint, _, word, names = play(shim_runs, "tell('never')", full_before=True)
     assert code == 6
     assert "No space left" in complaint
     assert word is None

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
-from shim_runs import Shim, Stable
+from shim_fixture import Shim, ShimRuns
 
 from hostler.shim import processes, run_files
 from hostler.shim import supervisor as run_module
@@ -21,21 +21,21 @@ STAY = "here('agent')"
 SMALLEST = {"run": "r1", "argv": ["true"], "cwd": "/", "env": {}}
 
 
-def test_a_run_ends_at_its_wall_limit_even_if_it_talks(stable: Stable):
+def test_a_run_ends_at_its_wall_limit_even_if_it_talks(shim_runs: ShimRuns):
     code = "while True: print('working', flush=True); time.sleep(0.05)"
-    word = stable.run(code, wall_seconds=0.5, silence_seconds=60).run().exit_record()
+    word = shim_runs.run(code, wall_seconds=0.5, silence_seconds=60).run().exit_record()
     assert (word["ended_by"], word["signal"]) == ("wall_timeout", "SIGTERM")
 
 
-def test_the_wall_limit_holds_against_a_tree_that_ignores_requests(stable: Stable):
+def test_the_wall_limit_holds_against_a_tree_that_ignores_requests(shim_runs: ShimRuns):
     code = "child(lambda: deaf('tool'))\ndeaf('agent')"
-    word = stable.run(code, wall_seconds=0.5, grace_seconds=0.2).run().exit_record()
+    word = shim_runs.run(code, wall_seconds=0.5, grace_seconds=0.2).run().exit_record()
     assert word["ended_by"] == "wall_timeout"
-    assert not stable.left()
+    assert not shim_runs.left()
 
 
-def test_a_silent_agent_is_stalled(stable: Stable):
-    word = stable.run(STAY, silence_seconds=0.5).run().exit_record()
+def test_a_silent_agent_is_stalled(shim_runs: ShimRuns):
+    word = shim_runs.run(STAY, silence_seconds=0.5).run().exit_record()
     assert (word["ended_by"], word["signal"]) == ("stall", "SIGTERM")
 
 
@@ -49,18 +49,20 @@ def seen_from_outside(shim: Shim, pid: int) -> Iterator[AgentProcess]:
     shim.wait()
 
 
-def test_a_tool_in_a_session_of_its_own_is_at_work(stable: Stable):
+def test_a_tool_in_a_session_of_its_own_is_at_work(shim_runs: ShimRuns):
     code = "os.waitpid(child(lambda: (os.setsid(), here('tool'))), 0)\n" + STAY
-    shim = stable.run(f"tell('agent', os.getpid())\n{code}").run()
-    people = stable.events.people("agent", "tool")
+    shim = shim_runs.run(f"tell('agent', os.getpid())\n{code}").run()
+    people = shim_runs.events.people("agent", "tool")
     with seen_from_outside(shim, people["agent"].pid) as agent:
         assert agent.read_activity(AgentActivity(0)).tool_runs
         os.kill(people["tool"].pid, signal.SIGKILL)
-        stable.events.people("agent")
+        shim_runs.events.people("agent")
         assert not agent.read_activity(AgentActivity(0)).tool_runs
 
 
-def test_tools_that_are_too_short_to_be_met_are_known_by_the_account_of_children(stable: Stable):
+def test_tools_that_are_too_short_to_be_met_are_known_by_the_account_of_children(
+    shim_runs: ShimRuns,
+):
     code = """
 for _ in range(3):
     tell('agent', os.getpid())
@@ -69,27 +71,27 @@ for _ in range(3):
 here('agent')
 """
     held = "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])\n"
-    shim = stable.run(held + code).run()
-    accounts, process = [], stable.events.people("agent")["agent"]
+    shim = shim_runs.run(held + code).run()
+    accounts, process = [], shim_runs.events.people("agent")["agent"]
     with seen_from_outside(shim, process.pid) as agent:
         for _ in range(3):
             accounts.append(agent.read_activity(AgentActivity(0)).reaped)
             os.kill(process.pid, signal.SIGUSR2)
-            stable.events.people("agent")
+            shim_runs.events.people("agent")
         activity = agent.read_activity(AgentActivity(0))
     assert accounts == sorted({*accounts, activity.reaped})[:-1] and not activity.tool_runs
 
 
-def test_what_is_written_on_either_stream_is_seen(stable: Stable):
+def test_what_is_written_on_either_stream_is_seen(shim_runs: ShimRuns):
     code = """
 tell('agent', os.getpid())
 for stream in (sys.stdout, sys.stderr):
     print('.', file=stream, flush=True)
 here('agent')
 """
-    shim = stable.run(code).run()
-    stable.events.people("agent")
-    process = stable.events.people("agent")["agent"]
+    shim = shim_runs.run(code).run()
+    shim_runs.events.people("agent")
+    process = shim_runs.events.people("agent")["agent"]
     with seen_from_outside(shim, process.pid) as agent:
         assert agent.read_activity(AgentActivity(0)).written == 4
 
@@ -123,9 +125,9 @@ def test_a_shim_ends_an_agent_only_for_silence(monkeypatch, activity, ended_by):
     assert now == pytest.approx(100 if ended_by else 1000, abs=20)
 
 
-def test_silence_counts_again_when_the_tool_has_ended(stable: Stable):
+def test_silence_counts_again_when_the_tool_has_ended(shim_runs: ShimRuns):
     code = "os.waitpid(child(lambda: time.sleep(0.5)), 0)\n" + STAY
-    assert stable.run(code, silence_seconds=0.5).run().exit_record()["ended_by"] == "stall"
+    assert shim_runs.run(code, silence_seconds=0.5).run().exit_record()["ended_by"] == "stall"
 
 
 # A script that starts its program, which keeps a server.
@@ -137,29 +139,31 @@ os.waitpid(child(program), 0)
 """
 
 
-def test_a_program_below_its_script_is_no_tool_where_tools_are_apart(stable: Stable):
+def test_a_program_below_its_script_is_no_tool_where_tools_are_apart(shim_runs: ShimRuns):
     code = WRAPPED % "here('program')"
-    shim = stable.run(code, silence_seconds=0.5, tools_apart=True).run()
+    shim = shim_runs.run(code, silence_seconds=0.5, tools_apart=True).run()
     assert shim.exit_record()["ended_by"] == "stall"
 
 
 @pytest.mark.parametrize(("apart", "is_tool"), [(True, False), (False, True)])
-def test_a_tool_apart_is_one_and_without_that_word_everything_is(stable: Stable, apart, is_tool):
-    shim = stable.run(WRAPPED % "here('program')", tools_apart=apart).run()
-    program = stable.events.people("server", "program")["program"]
+def test_a_tool_apart_is_one_and_without_that_word_everything_is(
+    shim_runs: ShimRuns, apart, is_tool
+):
+    shim = shim_runs.run(WRAPPED % "here('program')", tools_apart=apart).run()
+    program = shim_runs.events.people("server", "program")["program"]
     with seen_from_outside(shim, program.parent) as agent:
         assert agent.read_activity(AgentActivity(0)).tool_runs is is_tool
 
 
-def test_a_tool_below_a_program_below_its_script_is_waited_for(stable: Stable):
+def test_a_tool_below_a_program_below_its_script_is_waited_for(shim_runs: ShimRuns):
     tool = "os.waitpid(child(lambda: (os.setsid(), here('tool'))), 0)"
-    shim = stable.run(WRAPPED % tool, tools_apart=True).run()
-    program = processes.read_process(stable.events.people("server", "tool")["tool"].parent)
+    shim = shim_runs.run(WRAPPED % tool, tools_apart=True).run()
+    program = processes.read_process(shim_runs.events.people("server", "tool")["tool"].parent)
     with seen_from_outside(shim, program.parent) as agent:
         assert agent.read_activity(AgentActivity(0)).tool_runs
 
 
-def test_a_daemon_that_left_the_agent_is_no_tool(stable: Stable):
+def test_a_daemon_that_left_the_agent_is_no_tool(shim_runs: ShimRuns):
     code = """
 def first():
     os.setsid()
@@ -167,12 +171,12 @@ def first():
 os.waitpid(child(first), 0)
 here('agent')
 """
-    assert stable.run(code, silence_seconds=0.5).run().exit_record()["ended_by"] == "stall"
+    assert shim_runs.run(code, silence_seconds=0.5).run().exit_record()["ended_by"] == "stall"
 
 
-def test_without_limits_a_run_lasts(stable: Stable):
-    shim = stable.run(STAY, wall_seconds=0, silence_seconds=0).run()
-    stable.events.people("agent")
+def test_without_limits_a_run_lasts(shim_runs: ShimRuns):
+    shim = shim_runs.run(STAY, wall_seconds=0, silence_seconds=0).run()
+    shim_runs.events.people("agent")
     shim.stop()
     assert shim.exit_record()["ended_by"] == "stop"
 
@@ -192,10 +196,10 @@ print(take(), os.waitstatus_to_exitcode(status))
 """
 
 
-def test_a_process_gets_no_more_memory_than_it_may_have(stable: Stable):
-    shim = stable.run(TAKES, memory_mb=128).run()
+def test_a_process_gets_no_more_memory_than_it_may_have(shim_runs: ShimRuns):
+    shim = shim_runs.run(TAKES, memory_mb=128).run()
     assert shim.exit_record()["ended_by"] == "exit"
     assert shim.output() == "7 7\n"
-    free = stable.run(TAKES, name="free").run()
+    free = shim_runs.run(TAKES, name="free").run()
     free.wait()
     assert free.output() == "0 0\n"

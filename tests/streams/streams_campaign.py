@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from streams_fixture import Broken, copy_home, in_the_middle, played, well_on_its_way
 from streams_host import Host
 from streams_oracle import LEDGER, Wrong
 from streams_script import PLANS, SHORT, Stream, stream_of
-from streams_stage import Broken, copy_home, in_the_middle, played, well_on_its_way
 
 from hostler.clock import SystemClock
 from hostler.forge.github.client import pagination

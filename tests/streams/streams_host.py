@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from hostler.forge.github.fake.repository import FakeForge
+from fake_forge import FakeForge
+
+from hostler.forge.events import event_key
 from hostler.forge.github.payloads import parse_item
-from hostler.forge.github.polling.ingest import event_key
 from hostler.forge.port import ActionResult, ItemKind, ListReading, SurfaceFeed
 from hostler.model import EPOCH, RepoName
 

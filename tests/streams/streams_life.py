@@ -22,11 +22,11 @@ from hostler.clock import FakeClock
 from hostler.config.settings import Tasks
 from hostler.errors import NotFound
 from hostler.forge.github.polling.context import PollContext
-from hostler.forge.github.polling.ingest import EVENT_KINDS
 from hostler.forge.github.polling.poller import Poller, PollPlan
-from hostler.forge.outbox.rules import OutboxPace
+from hostler.forge.outbox.rules import OutboxPolicy
 from hostler.forge.outbox.sender import OutboxSender
 from hostler.forge.port import RequestCost
+from hostler.intake.model import EVENT_KINDS
 from hostler.intake.repo_policy import RepoPolicy
 from hostler.model import RepoName
 from hostler.store import Patience, open_store
@@ -123,7 +123,7 @@ class Life:
             self.store,
             lambda _: self.forge,
             self.clock,
-            OutboxPace(),
+            OutboxPolicy(),
             handle_settled_write,
             scopes=("tasks",),
         )

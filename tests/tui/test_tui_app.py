@@ -177,7 +177,7 @@ def test_lines_of_the_service_come_into_the_panel():
 
 
 def test_a_log_keeps_its_newest_lines():
-    log = LogLines(most=10)
+    log = LogLines(max_lines=10)
     for line in LOG:
         log.add(line)
     assert log.lines() == (LOG[-10:], 30)

@@ -113,11 +113,11 @@ def test_a_look_can_be_asked_for_also_in_trouble():
     ward.watcher.start()
     ward.hears()
     ward.glass.seen = seen()
-    ward.watcher.poll_all_soon()
+    ward.watcher.look_now()
     assert ward.hears() == (seen(), "")
     ward.watcher.end()
     ward.watcher.join()
-    ward.watcher.poll_all_soon()
+    ward.watcher.look_now()
     assert ward.told.empty()
 
 

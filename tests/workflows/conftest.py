@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from checkout_stable import Agent, plant
+from checkout_fixture import Agent, plant
 from intake_yard import Yard, database
 from workflow_farm import Farm
 

@@ -26,7 +26,7 @@ from hostler.config.settings import Tasks
 from hostler.forge.actions import RerunFailedJobs
 from hostler.forge.github.polling.context import PollContext
 from hostler.forge.github.polling.poller import Poller, PollPlan
-from hostler.forge.outbox.rules import OutboxPace
+from hostler.forge.outbox.rules import OutboxPolicy
 from hostler.forge.outbox.sender import OutboxSender
 from hostler.store.pull_requests import PullStatus, change_pull
 from hostler.store.tasks import Task, TaskState, change_task, require_task
@@ -163,7 +163,7 @@ class Ci(RuleBasedStateMachine):
             self.yard.store,
             lambda _: self.yard.hub,
             self.yard.clock,
-            OutboxPace(),
+            OutboxPolicy(),
             settled=handle_settled_write,
         )
         while (until := sender.send_due()) is not None:

@@ -6,13 +6,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from fake_forge import FakeForge
 from hypothesis import given
 from hypothesis import strategies as st
 from intake_yard import BUGFIX, Yard
 
 from hostler.clock import FakeClock
 from hostler.errors import Forbidden, Gone, Moved, NotFound, RateLimited, ServerFailed, Unreachable
-from hostler.forge.github.fake.repository import FakeForge
 from hostler.forge.github.polling.poller import scan_repository
 from hostler.intake.repo_policy import RepoPolicy
 from hostler.model import RepoName, format_timestamp

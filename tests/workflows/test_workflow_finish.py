@@ -192,7 +192,7 @@ def test_a_tampered_checkout_is_a_block_at_once(farm: Farm):
     task, checkout = farm.begin()
     (checkout.path / ".git" / "objects" / "info" / "alternates").write_text("/elsewhere\n")
     task = farm.close(task, said())
-    assert task.state is TaskState.BLOCKED and "not as it was made" in task.reason
+    assert task.state is TaskState.BLOCKED and "was tampered with" in task.reason
 
 
 def test_a_refused_push_is_a_block_with_the_hosts_words(farm: Farm):

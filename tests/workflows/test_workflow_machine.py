@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
+from fake_forge import FakeForge
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -25,10 +26,8 @@ from hostler.agents.outcomes import Outcome
 from hostler.checkouts.names import Sha
 from hostler.clock import FakeClock
 from hostler.config.settings import Tasks
-from hostler.forge.github.fake.repository import FakeForge
-from hostler.forge.github.polling.ingest import list_pending_events
 from hostler.forge.github.polling.poller import scan_repository
-from hostler.forge.outbox.rules import OutboxPace
+from hostler.forge.outbox.rules import OutboxPolicy
 from hostler.forge.outbox.sender import OutboxSender
 from hostler.forge.port import ItemKind
 from hostler.intake.manual_start import NotAnIssue
@@ -39,6 +38,7 @@ from hostler.store.inbox import (
     InboxRow,
     blocked_threads,
     is_newest,
+    pending_inbox_rows,
     rows_by_key,
     rows_of_thread,
     rows_to_look_at,
@@ -248,7 +248,7 @@ class Life(RuleBasedStateMachine):
             self.yard.store,
             lambda _: self.yard.hub,
             self.clock,
-            OutboxPace(),
+            OutboxPolicy(),
             settled=handle_settled_write,
         )
         while (until := sender.send_due()) is not None:
@@ -415,7 +415,7 @@ class Life(RuleBasedStateMachine):
         """What was held back is looked at again by the next poll."""
         with self.yard.store.read() as tx:
             known = rows_to_look_at(tx, self.yard.name, ("issue_comment",))
-            hidden = {row.event_key for row in list_pending_events(tx, self.yard.name)}
+            hidden = {row.event_key for row in pending_inbox_rows(tx, self.yard.name)}
             hidden -= {row.event_key for row in known}
             rows = [row for row in rows_by_key(tx, self.yard.name, hidden) if row.held_at]
             stuck = blocked_threads(tx, self.yard.name)

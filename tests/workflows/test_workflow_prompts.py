@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from prompt_material import REPO, issue, remark, row, task
 
 from hostler.config.settings import Repo, Tasks
+from hostler.forge.events import encode_content
+from hostler.forge.port import Issue
 from hostler.intake.model import CommentEvent
 from hostler.store.tasks import Flow
 from hostler.workflows.assignment import (
@@ -154,7 +156,7 @@ PEOPLE = Repo(owner="o", name="r", allowed_users=["Ann", "op"], operator_logins=
     ],
 )
 def test_an_author_is_named_with_what_he_may_do(login, association, words):
-    payload = json.dumps({"author_association": association})
+    payload = json.dumps({"body": "", "author_association": association})
     said = replace(row("issue_comment", login), payload=payload)
     assert describe_permission(login.upper(), PEOPLE, said) == words
     work, material = (
@@ -167,8 +169,13 @@ def test_an_author_is_named_with_what_he_may_do(login, association, words):
     assert context["conversation"][0]["permission"] == words
 
 
+OWNED_ISSUE = encode_content(
+    Issue(1, "t", "b", "open", "ann", frozenset(), False, "", "", author_association="OWNER")
+)
+
+
 def test_what_github_said_of_another_is_not_said_of_the_author():
-    owner = replace(row("issue", "ann"), payload='{"author_association": "OWNER"}')
+    owner = replace(row("issue", "ann"), payload=OWNED_ISSUE)
     assert describe_permission("eve", PEOPLE, owner) == "not an allowed user"
     assert describe_permission("eve", None, owner) == "not known"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from checkout_stable import ANN, Agent
+from checkout_fixture import ANN, Agent
 from intake_yard import Yard
 
 from hostler.agents.outcomes import Outcome
@@ -18,7 +18,7 @@ from hostler.checkouts.mirror import Remote, open_mirror
 from hostler.clock import FakeClock
 from hostler.config.settings import Repo, Tasks
 from hostler.forge.github.polling.poller import scan_repository
-from hostler.forge.outbox.rules import OutboxPace
+from hostler.forge.outbox.rules import OutboxPolicy
 from hostler.forge.outbox.sender import OutboxSender
 from hostler.intake.process import ProcessResult
 from hostler.store import Store
@@ -105,7 +105,7 @@ class Farm(Yard):
         )
         self.hub.branches = dict(line.split(" ") for line in listed.splitlines())
         sender = OutboxSender(
-            self.store, lambda _: self.hub, self.clock, OutboxPace(), settled=handle_settled_write
+            self.store, lambda _: self.hub, self.clock, OutboxPolicy(), settled=handle_settled_write
         )
         while (until := sender.send_due()) is not None:
             self.clock.advance(max((until - self.clock.now()).total_seconds(), 0.001))

@@ -123,10 +123,10 @@ class LineSplitter:
     """Splits bytes into lines, in whatever chunks they arrive."""
 
     def __init__(
-        self, stream: OutputStream, offset: int = 0, longest: int = MAX_LINE_BYTES
+        self, stream: OutputStream, offset: int = 0, max_length: int = MAX_LINE_BYTES
     ) -> None:
         self._stream = stream
-        self._longest = longest
+        self._max_length = max_length
         self._parts: list[bytes] = []
         self._held = 0
         self._line_bytes = 0
@@ -147,16 +147,16 @@ class LineSplitter:
             yield self._complete(0)
 
     def _keep(self, part: bytes) -> None:
-        room = self._longest - self._held
-        if part and room > 0:
-            self._parts.append(part[:room])
+        space = self._max_length - self._held
+        if part and space > 0:
+            self._parts.append(part[:space])
             self._held += len(self._parts[-1])
         self._line_bytes += len(part)
 
     def _complete(self, ending: int) -> OutputLine:
         data = b"".join(self._parts).removesuffix(b"\r")
         line = OutputLine(
-            self._stream, data.decode("utf-8", "replace"), self._line_bytes > self._longest
+            self._stream, data.decode("utf-8", "replace"), self._line_bytes > self._max_length
         )
         self.offset += self._line_bytes + ending
         self._parts, self._held, self._line_bytes = [], 0, 0
@@ -167,10 +167,10 @@ class OutputTail:
     """Reads a file while an agent is writing it."""
 
     def __init__(
-        self, path: Path, stream: OutputStream, offset: int = 0, longest: int = MAX_LINE_BYTES
+        self, path: Path, stream: OutputStream, offset: int = 0, max_length: int = MAX_LINE_BYTES
     ) -> None:
         self._path = path
-        self._splitter = LineSplitter(stream, offset, longest)
+        self._splitter = LineSplitter(stream, offset, max_length)
         self._position = offset
 
     @property

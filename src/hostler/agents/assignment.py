@@ -65,7 +65,7 @@ class Assignment:
     def done_file(self) -> Path:
         return self.task_dir / DONE_FILE
 
-    def words(self) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
         """Return the variables that describe the run to the agent and the programs it starts."""
         return {
             "HOSTLER_RUN": self.run,
@@ -113,9 +113,9 @@ class Launch:
 
     def with_inherited(self, names: Collection[str]) -> Launch:
         """Return a copy with these variables inherited instead of written to the file."""
-        kept = {name: value for name, value in self.env.items() if name not in names}
-        handed = tuple(sorted(name for name in names if name in self.env))
-        return replace(self, env=kept, inherit=handed)
+        remaining = {name: value for name, value in self.env.items() if name not in names}
+        inherited = tuple(sorted(name for name in names if name in self.env))
+        return replace(self, env=remaining, inherit=inherited)
 
     def limited(self, limits: RunLimits, nice: int, memory_mb: int) -> Launch:
         """Return a copy with these limits."""

@@ -40,14 +40,14 @@ def versions_are_known(context: CheckContext) -> Iterator[Finding]:
         settings = load_settings(context.home, context.config_path).settings
     except ConfigError:
         return
-    asked: set[str] = set()
+    checked_programs: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="hostler-doctor-") as folder:
         for name, agent in settings.agent.items():
             env = _environment(agent, settings)
             path = find_program_path(agent, env["PATH"]) if env else None
-            if env is None or path is None or path in asked:
+            if env is None or path is None or path in checked_programs:
                 continue
-            asked.add(path)
+            checked_programs.add(path)
             for found in check_version(agent, read_version(agent, env, Path(folder))):
                 yield replace(found, check=VERSION, evidence=f"{name}: {found.evidence}")
 

@@ -59,14 +59,15 @@ def classify_lines(
 
     `said_at`: when it was recorded, for clock times in the stream.
     """
-    heard = StreamTally()
+    stderr_tally = StreamTally()
     for line in lines:
         events = kind.events(line)
-        heard = tally_events(
-            [resolve_clock_time(one, said_at) for one in events] if said_at else events, heard
+        stderr_tally = tally_events(
+            [resolve_clock_time(one, said_at) for one in events] if said_at else events,
+            stderr_tally,
         )
     return Classification(
-        judge_run(RunEnd(ended_by, exit_code, heard), kind.program_verdict), heard
+        judge_run(RunEnd(ended_by, exit_code, stderr_tally), kind.program_verdict), stderr_tally
     )
 
 

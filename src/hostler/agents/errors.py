@@ -2,15 +2,15 @@
 
 HostlerError
 └── AgentError            an agent cannot be launched, or its result cannot be accepted
-├── SecretRefused     its environment would contain a secret of Hostler
-├── SandboxMissing    it requires a sandbox, and bubblewrap does not work here
-├── SandboxVoid       its working folder contains what the sandbox must hide
-├── UnknownKind       there is no adapter for this kind of agent
-├── RunFilesFailed    the files of a run could not be written
-├── ScriptError       a script of the scripted agent has mistakes (all of them, at once)
-├── NotInRun          a command for agents was called outside of a run
-├── BadWord           a result breaks the contract
-└── RecordingUnreadable   a recorded stream cannot be read
+    ├── SecretRefused     its environment would contain a secret of Hostler
+    ├── SandboxMissing    it requires a sandbox, and bubblewrap does not work here
+    ├── SandboxIneffective its working folder contains what the sandbox must hide
+    ├── UnknownKind       there is no adapter for this kind of agent
+    ├── RunFilesFailed    the files of a run could not be written
+    ├── ScriptError       a script of the scripted agent has mistakes (all of them, at once)
+    ├── NotInRun          a command for agents was called outside of a run
+    ├── InvalidResult     a result breaks the contract
+    └── RecordingUnreadable   a recorded stream cannot be read
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ class SandboxMissing(AgentError):
         super().__init__(
             f"bubblewrap does not work here: {why}",
             safe="No agent was started.",
-            remedy="Install bubblewrap (bwrap), let users make namespaces, or set "
+            remedy="Install bubblewrap (bwrap), allow user namespaces, or set "
             'sandbox = "none" in the agent\'s settings.',
         )
 
 
-class SandboxVoid(AgentError):
+class SandboxIneffective(AgentError):
     """The working folder contains what the sandbox must hide."""
 
     def __init__(self, workplace: object, hidden: object) -> None:
         super().__init__(
             f"An agent in {workplace} would see all of {hidden}, which its sandbox must hide.",
             safe="No agent was started.",
-            remedy="Let it work in a folder further inside, or without a sandbox.",
+            remedy="Use a working folder further inside, or no sandbox.",
         )
 
 
@@ -83,7 +83,7 @@ class RunFilesFailed(AgentError):
         super().__init__(
             f"{path} could not be written: {error.strerror or error}.",
             safe="No agent was started.",
-            remedy="Make room, or make the home writable.",
+            remedy="Free some disk space, or make the home writable.",
         )
         self.path = path
 
@@ -113,13 +113,13 @@ class NotInRun(AgentError):
 
     def __init__(self, found: str) -> None:
         super().__init__(
-            f"This command speaks for a run, and there is none here: {found}.",
+            f"This command works only inside a run: {found}.",
             safe="Nothing was written.",
             remedy="It is meant for agents, which Hostler starts with HOSTLER_RUN_DIR set.",
         )
 
 
-class BadWord(AgentError):
+class InvalidResult(AgentError):
     """A result breaks the contract; all mistakes are listed."""
 
     exit_code = 2
@@ -139,6 +139,6 @@ class RecordingUnreadable(AgentError):
         super().__init__(
             f"{path} cannot be read: {error.strerror or error}.",
             safe="Nothing was changed.",
-            remedy="Name the files `stdout` and `stderr` of a run's folder.",
+            remedy="Pass the files `stdout` and `stderr` of a run's folder.",
         )
         self.exit_code = 2

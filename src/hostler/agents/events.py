@@ -279,8 +279,8 @@ class StreamTally:
                 return replace(self, fault=event)
             # Lines of standard error may be older than the last event.
             case Retrying(reason=reason) if reason in LIMIT_OUTCOMES and self.finished is None:
-                told = LimitSignal(reason, event.status, event.seconds)
-                return replace(self, limit=_stronger_limit(self.limit, told))
+                new_limit = LimitSignal(reason, event.status, event.seconds)
+                return replace(self, limit=_stronger_limit(self.limit, new_limit))
             case Finished():
                 return replace(self, finished=event)
             case SessionEvent(id=session) if session:
@@ -293,8 +293,8 @@ class StreamTally:
         return self
 
     def _spent(self, event: Usage) -> StreamTally:
-        heard = self.answered or event.output_tokens > 0
-        return replace(self._summed(event), answered=heard)
+        has_answered = self.answered or event.output_tokens > 0
+        return replace(self._summed(event), answered=has_answered)
 
     def _summed(self, event: Usage) -> StreamTally:
         if event.total:
@@ -316,9 +316,13 @@ def tally_events(events: Iterable[Event], before: StreamTally | None = None) -> 
     return reduce(StreamTally.after, events, before or StreamTally())
 
 
-def _stronger_limit(known: LimitSignal | None, told: LimitSignal) -> LimitSignal:
+def _stronger_limit(known: LimitSignal | None, new_limit: LimitSignal) -> LimitSignal:
     """Return the newest limit unless it is weaker: a hard limit includes a rate limit."""
-    return known if known is not None and _limit_strength(known) > _limit_strength(told) else told
+    return (
+        known
+        if known is not None and _limit_strength(known) > _limit_strength(new_limit)
+        else new_limit
+    )
 
 
 def _limit_strength(limit: LimitSignal) -> tuple[bool, bool, bool]:

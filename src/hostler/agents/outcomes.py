@@ -71,13 +71,13 @@ OUTCOME_MEANINGS: dict[Outcome, OutcomeMeaning] = {
         "The agent has a question; its answer starts the next run.",
     ),
     Outcome.BLOCKED: OutcomeMeaning(
-        NextAction.BLOCK, ProviderState.WELL, False, "The agent cannot go on, and says why."
+        NextAction.BLOCK, ProviderState.WELL, False, "The agent is blocked, and reported why."
     ),
     Outcome.BAD_RESULT: OutcomeMeaning(
         NextAction.RETRY,
         ProviderState.WELL,
         True,
-        "Its result cannot be used; the next attempt is told why.",
+        "The result is invalid; the next attempt is told why.",
     ),
     Outcome.RATE_LIMITED: OutcomeMeaning(
         NextAction.BACK_OFF,
@@ -101,49 +101,58 @@ OUTCOME_MEANINGS: dict[Outcome, OutcomeMeaning] = {
         NextAction.OPERATOR,
         ProviderState.CLOSED,
         False,
-        "The provider refuses the key; it must be renewed.",
+        "The provider rejected the key; renew it.",
     ),
     Outcome.BAD_REQUEST: OutcomeMeaning(
         NextAction.OPERATOR,
         ProviderState.WELL,
         True,
-        "The provider refuses the request; again is no better.",
+        "The provider rejected the request; a retry will not help.",
     ),
     Outcome.SERVER_ERROR: OutcomeMeaning(
         NextAction.RETRY,
         ProviderState.UNKNOWN,
         False,
-        "The provider failed; another attempt may pass.",
+        "The provider failed; a retry may succeed.",
     ),
     Outcome.NETWORK: OutcomeMeaning(
         NextAction.RETRY,
         ProviderState.UNKNOWN,
         False,
-        "The provider was not reached; another may pass.",
+        "The provider was not reached; a retry may succeed.",
     ),
     Outcome.TIMEOUT: OutcomeMeaning(
-        NextAction.RETRY, ProviderState.UNKNOWN, True, "It ran into its wall limit and was ended."
+        NextAction.RETRY,
+        ProviderState.UNKNOWN,
+        True,
+        "The run reached its time limit and was stopped.",
     ),
     Outcome.STALLED: OutcomeMeaning(
-        NextAction.RETRY, ProviderState.UNKNOWN, True, "It was silent for too long and was ended."
+        NextAction.RETRY, ProviderState.UNKNOWN, True, "It was silent for too long and was stopped."
     ),
     Outcome.LIMIT: OutcomeMeaning(
-        NextAction.ASK, ProviderState.WELL, True, "It reached its own cap of turns or money."
+        NextAction.ASK,
+        ProviderState.WELL,
+        True,
+        "The agent reached its own limit of turns or cost.",
     ),
     Outcome.INTERRUPTED: OutcomeMeaning(
         NextAction.STOP,
         ProviderState.UNKNOWN,
         False,
-        "We stopped it; nothing starts again by itself.",
+        "The run was stopped on request; it is not retried.",
     ),
     Outcome.CONFIG: OutcomeMeaning(
-        NextAction.OPERATOR, ProviderState.UNKNOWN, False, "It could not start as it is set up."
+        NextAction.OPERATOR,
+        ProviderState.UNKNOWN,
+        False,
+        "The agent could not be started with its settings.",
     ),
     Outcome.CRASH: OutcomeMeaning(
         NextAction.RETRY,
         ProviderState.UNKNOWN,
         True,
-        "It ended without a word that can be trusted.",
+        "The agent ended without a usable result.",
     ),
 }
 

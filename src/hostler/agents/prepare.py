@@ -66,12 +66,12 @@ def secret_variables(settings: Settings) -> frozenset[str]:
 def build_agent_environment(
     ours: Mapping[str, str],
     listed: Iterable[str],
-    words: Mapping[str, str],
+    variables: Mapping[str, str],
     secrets: Collection[str] = GITHUB_TOKEN_VARIABLES,
 ) -> dict[str, str]:
     """Build the environment of an agent from nothing.
 
-    `ours` is Hostler's environment, `listed` the names that the settings pass on, `words` the
+    `ours` is Hostler's environment, `listed` the names that the settings pass on, `variables` the
     variables of the run, `secrets` the names that are never passed. Raises `SecretRefused` for a
     name or a value that must not be passed.
     """
@@ -87,7 +87,7 @@ def build_agent_environment(
     refused |= set(_variables_with_secrets(passed, _secret_values(ours, forbidden)))
     if refused:
         raise SecretRefused(refused)
-    return {"PATH": _DEFAULT_PATH, **passed, **words}
+    return {"PATH": _DEFAULT_PATH, **passed, **variables}
 
 
 def set_own_home(environment: Mapping[str, str], home: Path, temporary: Path) -> dict[str, str]:
@@ -152,10 +152,10 @@ def plan_launch(
     agent: Agent, work: Assignment, ours: Mapping[str, str], secrets: Collection[str]
 ) -> Launch:
     """Return how to start this agent for this run. Writes nothing."""
-    words, program = work.words(), find_kind(agent).program
+    variables, program = work.variables(), find_kind(agent).program
     apart = HOME_VARIABLES if has_own_home(agent) else frozenset()
     listed = {*agent.env, *(set(program.variables if program else ()) - apart)}
-    env = append_to_path(build_agent_environment(ours, listed, words, secrets), TOOLS_FOLDER)
+    env = append_to_path(build_agent_environment(ours, listed, variables, secrets), TOOLS_FOLDER)
     env = {**(program.settings if program else {}), **env}
     if has_own_home(agent):
         env = set_own_home(env, *_own_folders(work))
@@ -163,7 +163,7 @@ def plan_launch(
     if agent.wall_limit_minutes:
         limits = replace(limits, wall_seconds=agent.wall_limit_minutes * 60.0)
     # Inherit only variables that are set: others would override the program's settings.
-    handed = {name for name in listed if name in ours} - {*words, *PASSED_VARIABLES}
+    handed = {name for name in listed if name in ours} - {*variables, *PASSED_VARIABLES}
     launch = find_kind(agent).launch(agent, work, env)
     launch = replace(launch, tools_apart=program is not None and program.apart)
     if agent.sandbox != "none":

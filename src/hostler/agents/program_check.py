@@ -63,7 +63,7 @@ def check_installed(agent: Agent, path: str) -> list[Finding]:
     """Check that the program can be started. Return the problem, or its path."""
     wrong = [problem.sentence() for problem in find_kind(agent).mistakes(agent, path)]
     if wrong:
-        remedy = "Install it, or mend its settings."
+        remedy = "Install it, or fix its settings."
         return [
             Finding(INSTALLED_FINDING, CheckStatus.FAILED, sentence, remedy) for sentence in wrong
         ]
@@ -84,7 +84,7 @@ def check_version(agent: Agent, found: str) -> list[Finding]:
     if not found:
         remedy = f"Run `{' '.join([*known.argv(agent), *known.version])}` to see why."
         return [
-            Finding(VERSION_FINDING, CheckStatus.WARNING, "it does not say its version", remedy)
+            Finding(VERSION_FINDING, CheckStatus.WARNING, "it does not print its version", remedy)
         ]
     return [_compare_version(known, found)]
 
@@ -106,7 +106,7 @@ def _compare_version(known: AgentProgram, found: str) -> Finding:
         CheckStatus.WARNING,
         f"{found} is newer than {known.known}, which was recorded: some output may not be "
         "understood",
-        "If an end is judged wrongly, `hostler agents classify` shows why.",
+        "If an outcome is wrong, `hostler agents classify` shows why.",
     )
 
 
@@ -119,10 +119,10 @@ def check_login(agent: Agent, env: Mapping[str, str], folder: Path) -> list[Find
     if program is None:
         return []
     if keys := [name for name in program.keys if env.get(name)]:
-        told = f"{keys[0]} is set; whether the provider takes it, only a trial shows"
+        told = f"{keys[0]} is set; only `hostler agents try` shows whether the provider accepts it"
         return [Finding(LOGIN_FINDING, CheckStatus.OK, told)]
     if program.login is None:
-        found = _login_unknown(program, "it cannot be asked")
+        found = _login_unknown(program, "the program has no login check")
     else:
         argv = [*program.argv(agent), *program.login.arguments]
         found = judge_login_output(program, query_program(argv, env, folder))
@@ -144,7 +144,7 @@ def judge_login_output(program: AgentProgram, answer: ProgramOutput) -> Finding:
     return Finding(
         LOGIN_FINDING,
         CheckStatus.FAILED,
-        "nobody is logged in, and there is no key",
+        "not logged in, and no key is set",
         _login_remedy(program),
     )
 
@@ -165,7 +165,7 @@ def _login_remedy(program: AgentProgram) -> str:
 def _own_home_remedy(program: AgentProgram) -> str:
     """Return the remedy for an agent with its own HOME."""
     way = f"Set {_key_names(program)}" if program.keys else "Name its provider's key in `env`"
-    return f"{way}: its HOME is its own, so a login elsewhere is not seen."
+    return f"{way}: it has its own HOME, without your login."
 
 
 def _key_names(program: AgentProgram) -> str:

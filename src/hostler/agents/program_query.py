@@ -61,8 +61,8 @@ def query_program(
         code = _kill_all(child, mark)
     if not in_time:
         problem = f"it gave no answer within {seconds:.0f} s"
-        return ProgramOutput(None, out.heard(), err.heard(), problem)
-    return ProgramOutput(code, out.heard(), err.heard())
+        return ProgramOutput(None, out.output(), err.output(), problem)
+    return ProgramOutput(code, out.output(), err.output())
 
 
 def _wait_for_exit(child: subprocess.Popen[bytes], seconds: float) -> bool:
@@ -92,14 +92,14 @@ class _PipeReader:
     def __init__(self, pipe: IO[bytes] | None) -> None:
         assert pipe is not None
         self._kept = bytearray()
-        self._thread = threading.Thread(target=self._listen, args=[pipe], daemon=True)
+        self._thread = threading.Thread(target=self._read, args=[pipe], daemon=True)
         self._thread.start()
 
-    def heard(self) -> str:
+    def output(self) -> str:
         self._thread.join(_READER_SECONDS)
         return bytes(self._kept).decode("utf-8", "replace")
 
-    def _listen(self, pipe: IO[bytes]) -> None:
+    def _read(self, pipe: IO[bytes]) -> None:
         with pipe:
             while chunk := os.read(pipe.fileno(), _CHUNK):
                 self._kept += chunk[: MAX_OUTPUT_BYTES - len(self._kept)]

@@ -31,7 +31,7 @@ from hostler.agents.agent_files import (
     read_regular_file,
 )
 from hostler.agents.assignment import RESULT_FILE
-from hostler.agents.errors import BadWord, NotInRun, RunFilesFailed
+from hostler.agents.errors import InvalidResult, NotInRun, RunFilesFailed
 from hostler.telemetry.redaction import redact
 
 RESULT_VERSION = 1
@@ -128,7 +128,8 @@ class AgentResult(_ContractModel):
 def redact_result(result: AgentResult) -> AgentResult:
     """Return a copy with all known secrets redacted: its texts are stored and published."""
     texts = {
-        name: _redact_text(getattr(result, name), longest) for name, longest in _MAX_LENGTHS.items()
+        name: _redact_text(getattr(result, name), max_length)
+        for name, max_length in _MAX_LENGTHS.items()
     }
     replies = tuple(
         reply.model_copy(update={"body": _redact_text(reply.body, MAX_TEXT_LENGTH)})
@@ -146,9 +147,9 @@ _MAX_LENGTHS = {
 }
 
 
-def _redact_text(text: str, longest: int) -> str:
+def _redact_text(text: str, max_length: int) -> str:
     """Redact a text; the replacement may be longer than the secret."""
-    return redact(text)[:longest]
+    return redact(text)[:max_length]
 
 
 def parse_result(raw: dict[str, Any]) -> AgentResult | list[str]:
@@ -201,11 +202,11 @@ FAULT_SENTENCES: dict[ResultFault, str] = {
     ResultFault.UNREADABLE: "result.json cannot be read: {found}.",
     ResultFault.TOO_LARGE: f"result.json may have {MAX_RESULT_BYTES:,} bytes; it has {{found}}.",
     ResultFault.EMPTY: "result.json is empty.",
-    ResultFault.NOT_UTF8: "result.json is not text in UTF-8.",
-    ResultFault.CUT_OFF: "result.json ends in the middle: it was not written whole.",
+    ResultFault.NOT_UTF8: "result.json is not valid UTF-8.",
+    ResultFault.CUT_OFF: "result.json is incomplete: the end is missing.",
     ResultFault.NOT_JSON: "result.json is not JSON: {found}.",
     ResultFault.TOO_DEEP: "result.json is nested too deeply.",
-    ResultFault.NOT_AN_OBJECT: "result.json must hold an object; it holds {found}.",
+    ResultFault.NOT_AN_OBJECT: "result.json must contain an object; it contains {found}.",
     ResultFault.NEWER: f"result.json has version {{found}}; this program knows {RESULT_VERSION}.",
     ResultFault.INVALID: "result.json breaks the contract: {found}.",
 }
@@ -345,7 +346,7 @@ def read_done(path: Path) -> DoneFile:
     except (FileNotFoundError, NotADirectoryError):
         return DoneFile()
     except OSError as error:
-        return DoneFile(wrong=f"DONE cannot be looked at: {error.strerror}.")
+        return DoneFile(wrong=f"DONE cannot be read: {error.strerror}.")
     if stat.S_ISREG(mode):
         return DoneFile(marked=True)
     found = "a symbolic link" if stat.S_ISLNK(mode) else describe_file_type(mode)
@@ -365,10 +366,10 @@ def write_result(
     path = _find_result_path(variables)
     result = parse_result({"version": 1, **{name: value for name, value in words.items() if value}})
     if not isinstance(result, AgentResult):
-        raise BadWord(result)
+        raise InvalidResult(result)
     data = (result.model_dump_json(indent=2) + "\n").encode()
     if len(data) > MAX_RESULT_BYTES:
-        raise BadWord(
+        raise InvalidResult(
             [f"all together: {len(data):,} bytes; a result may have {MAX_RESULT_BYTES:,}"]
         )
     _write_file(path, data)
@@ -381,7 +382,7 @@ def _find_result_path(variables: Mapping[str, str]) -> Path:
     if not folder:
         raise NotInRun("HOSTLER_RUN_DIR is not set")
     if not Path(folder).is_dir():
-        raise NotInRun(f"HOSTLER_RUN_DIR is {folder}, which is no folder")
+        raise NotInRun(f"HOSTLER_RUN_DIR is {folder}, which is not a folder")
     return Path(folder) / RESULT_FILE
 
 
@@ -390,7 +391,7 @@ def parse_replies(given: Iterable[str]) -> list[dict[str, str]]:
     parts = [(word, *word.partition("=")) for word in given]
     wrong = [word for word, number, equals, _ in parts if not (equals and _is_id(number))]
     if wrong:
-        raise BadWord(
+        raise InvalidResult(
             [f"--reply {word[:60]!r}: must be ID=TEXT with a comment's number" for word in wrong]
         )
     return [{"comment_id": number.strip(), "body": text} for _, number, _, text in parts]

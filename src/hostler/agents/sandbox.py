@@ -14,7 +14,7 @@ from pathlib import Path
 import hostler
 from hostler.agents.agent_files import OutputStream
 from hostler.agents.assignment import Assignment, Launch
-from hostler.agents.errors import SandboxMissing, SandboxVoid
+from hostler.agents.errors import SandboxIneffective, SandboxMissing
 from hostler.agents.program_query import query_program
 from hostler.config.settings import Agent
 from hostler.health import CheckStatus, Finding
@@ -52,10 +52,10 @@ def outermost_paths(paths: Iterable[Path]) -> list[Path]:
 
 
 def plan_mounts(
-    agent: Agent, work: Assignment, launch: Launch, ours: Mapping[str, str]
+    agent: Agent, work: Assignment, launch: Launch, own_environment: Mapping[str, str]
 ) -> SandboxMounts:
     """Plan what an agent can access. Locates its program, and writes nothing."""
-    hidden = _hidden_folders(work, ours)
+    hidden = _hidden_folders(work, own_environment)
     for path in hidden:
         require_outside_hidden(work.checkout, path)
     needed = {*_paths_from_settings(agent, launch), *_hostler_folders(), *work.shared, RESOLV_CONF}
@@ -69,7 +69,7 @@ def plan_mounts(
     runs = tuple(_run_folders(work, hidden))
     # Compare real paths, whatever links lead to them.
     masked = {path.resolve() for path in work.private if _test_path(path, Path.is_file)}
-    masked |= {path for path in _socket_files(ours) if not _is_below(path, hidden)}
+    masked |= {path for path in _socket_files(own_environment) if not _is_below(path, hidden)}
     return SandboxMounts(
         hidden=hidden,
         readable=tuple(outermost_paths(readable)),
@@ -100,10 +100,10 @@ def _test_path(path: Path, question: Callable[[Path], bool]) -> bool:
         return False
 
 
-def _hidden_folders(work: Assignment, ours: Mapping[str, str]) -> tuple[Path, ...]:
+def _hidden_folders(work: Assignment, own_environment: Mapping[str, str]) -> tuple[Path, ...]:
     """Return real paths: a mount on a link would hide nothing, or fail."""
-    session = Path(ours.get("XDG_RUNTIME_DIR", ""))
-    places = [*_home_folders(ours), work.home, TEMPORARY_FOLDER, *SOCKET_FOLDERS]
+    session = Path(own_environment.get("XDG_RUNTIME_DIR", ""))
+    places = [*_home_folders(own_environment), work.home, TEMPORARY_FOLDER, *SOCKET_FOLDERS]
     places += [session] if session.is_absolute() else []
     real = {path.resolve() for path in places if _test_path(path, Path.is_dir)}
     return tuple(sorted(real - {Path("/")}))
@@ -127,10 +127,15 @@ def _stream_files(work: Assignment, folders: Iterable[Path]) -> Iterator[Path]:
             yield from (folder / stream for stream in OutputStream)
 
 
-def _socket_files(ours: Mapping[str, str]) -> Iterator[Path]:
+def _socket_files(own_environment: Mapping[str, str]) -> Iterator[Path]:
     """Return sockets named in our environment. Agents do not get the names, but could know them."""
     for name in SOCKET_VARIABLES:
-        place = ours.get(name, "").removeprefix("unix:").removeprefix("path=").partition(",")[0]
+        place = (
+            own_environment.get(name, "")
+            .removeprefix("unix:")
+            .removeprefix("path=")
+            .partition(",")[0]
+        )
         path = Path("/" + place.lstrip("/")) if place.startswith("/") else None
         if path is not None and path.is_socket():
             yield path.resolve()
@@ -140,14 +145,14 @@ def require_outside_hidden(workplace: Path, hidden: Path) -> None:
     """Raise if the working folder is or contains a hidden folder, or is inside one."""
     inside, around = hidden.resolve(), workplace.resolve()
     if around == inside or around in inside.parents:
-        raise SandboxVoid(workplace, hidden)
+        raise SandboxIneffective(workplace, hidden)
 
 
-def _home_folders(ours: Mapping[str, str]) -> Iterator[Path]:
+def _home_folders(own_environment: Mapping[str, str]) -> Iterator[Path]:
     """Return the user's home, under both names. The root folder does not count as a home."""
     with suppress(KeyError):
         yield from _unless_root(pwd.getpwuid(os.geteuid()).pw_dir)
-    yield from _unless_root(ours.get("HOME", ""))
+    yield from _unless_root(own_environment.get("HOME", ""))
 
 
 def _unless_root(path: str) -> Iterator[Path]:
@@ -215,9 +220,9 @@ BWRAP_OPTIONS = (
 _PROBE_SECONDS = 20.0
 
 
-def wrap_launch(launch: Launch, view: SandboxMounts, ours: Mapping[str, str]) -> Launch:
+def wrap_launch(launch: Launch, view: SandboxMounts, own_environment: Mapping[str, str]) -> Launch:
     """Return the same launch inside of the sandbox. Pure, but for finding bwrap."""
-    argv = [_find_bwrap(ours) or BWRAP, *BWRAP_OPTIONS]
+    argv = [_find_bwrap(own_environment) or BWRAP, *BWRAP_OPTIONS]
     for path in outermost_paths(view.hidden):
         argv += ["--tmpfs", str(path)]
     for path in view.readable:
@@ -232,30 +237,30 @@ def wrap_launch(launch: Launch, view: SandboxMounts, ours: Mapping[str, str]) ->
     return replace(launch, argv=tuple(argv), wrappers=WRAPPER_PROCESSES)
 
 
-def _find_bwrap(ours: Mapping[str, str]) -> str | None:
+def _find_bwrap(own_environment: Mapping[str, str]) -> str | None:
     """Return the path of bwrap."""
-    return shutil.which(BWRAP, path=ours.get("PATH", os.defpath))
+    return shutil.which(BWRAP, path=own_environment.get("PATH", os.defpath))
 
 
-def find_sandbox_problem(ours: Mapping[str, str]) -> str:
+def find_sandbox_problem(own_environment: Mapping[str, str]) -> str:
     """Return why the sandbox does not work here; empty if it does. Starts it once."""
-    program = _find_bwrap(ours)
+    program = _find_bwrap(own_environment)
     if program is None:
         return f"there is no {BWRAP} on PATH."
-    env = {"PATH": ours.get("PATH", os.defpath)}
+    env = {"PATH": own_environment.get("PATH", os.defpath)}
     answer = query_program([program, *BWRAP_OPTIONS, "--", "true"], env, Path("/"), _PROBE_SECONDS)
     if answer.code == 0:
         return ""
-    said = " ".join(answer.err.split())[:300]
-    return answer.problem or said or f"it ended with code {answer.code}."
+    error_text = " ".join(answer.err.split())[:300]
+    return answer.problem or error_text or f"it ended with code {answer.code}."
 
 
-def require_sandbox(ours: Mapping[str, str]) -> None:
+def require_sandbox(own_environment: Mapping[str, str]) -> None:
     """Raise if the sandbox does not work. A success is remembered."""
-    program = _find_bwrap(ours)
+    program = _find_bwrap(own_environment)
     if program is not None and program in _working_programs:
         return
-    if why := find_sandbox_problem(ours):
+    if why := find_sandbox_problem(own_environment):
         raise SandboxMissing(why)
     _working_programs.add(str(program))
 
@@ -263,12 +268,12 @@ def require_sandbox(ours: Mapping[str, str]) -> None:
 _working_programs: set[str] = set()
 
 
-def check_sandbox(wanted: str, ours: Mapping[str, str]) -> list[Finding]:
+def check_sandbox(wanted: str, own_environment: Mapping[str, str]) -> list[Finding]:
     """Return the findings about an agent's sandbox."""
     if wanted == "none":
         return []
     try:
-        require_sandbox(ours)
+        require_sandbox(own_environment)
     except SandboxMissing as missing:
         return [Finding(SANDBOX_FINDING, CheckStatus.FAILED, missing.what, missing.remedy)]
-    return [Finding(SANDBOX_FINDING, CheckStatus.OK, f"{_find_bwrap(ours)} works here")]
+    return [Finding(SANDBOX_FINDING, CheckStatus.OK, f"{_find_bwrap(own_environment)} works here")]

@@ -101,28 +101,28 @@ def judge_run(end: RunEnd, program_verdict: ProgramVerdict) -> RunVerdict:
 _ENDED_BY_HOSTLER = {
     EndedBy.STOP: RunVerdict(Outcome.INTERRUPTED, DecidedBy.STOP, "It was stopped on request."),
     EndedBy.WALL_TIMEOUT: RunVerdict(
-        Outcome.TIMEOUT, DecidedBy.WALL_TIMEOUT, "It reached its time limit and was ended."
+        Outcome.TIMEOUT, DecidedBy.WALL_TIMEOUT, "It reached its time limit and was stopped."
     ),
     EndedBy.STALL: RunVerdict(
-        Outcome.STALLED, DecidedBy.STALL, "It was silent for too long and was ended."
+        Outcome.STALLED, DecidedBy.STALL, "It was silent for too long and was stopped."
     ),
     EndedBy.NOT_STARTED: RunVerdict(
         Outcome.CONFIG,
         DecidedBy.NOT_STARTED,
-        "Its program could not be started: install it, or mend the agent's `command`.",
+        "Its program could not be started: install it, or fix the agent's `command`.",
     ),
 }
 
 
 def _judge_ended_by_hostler(end: RunEnd) -> RunVerdict | None:
-    ours = _ENDED_BY_HOSTLER.get(end.ended_by)
-    return _with_reason(ours, end.reason) if ours else None
+    own_verdict = _ENDED_BY_HOSTLER.get(end.ended_by)
+    return _with_reason(own_verdict, end.reason) if own_verdict else None
 
 
 def _with_reason(verdict: RunVerdict, reason: str) -> RunVerdict:
     # The agent can write to this file, and its text may be published on GitHub.
-    said = f" ({format_code(reason, MAX_REASON_LENGTH)})" if reason.strip() else ""
-    return replace(verdict, why=f"{verdict.why}{said}")
+    quoted = f" ({format_code(reason, MAX_REASON_LENGTH)})" if reason.strip() else ""
+    return replace(verdict, why=f"{verdict.why}{quoted}")
 
 
 def _judge_done_file(end: RunEnd) -> RunVerdict | None:
@@ -134,9 +134,9 @@ def _judge_done_file(end: RunEnd) -> RunVerdict | None:
 
 
 _OUTCOMES_BY_STATUS = {
-    ResultStatus.DONE: (Outcome.SUCCESS, "It says that its work is done."),
-    ResultStatus.NEEDS_INPUT: (Outcome.NEEDS_INPUT, "It asks a question."),
-    ResultStatus.BLOCKED: (Outcome.BLOCKED, "It says that it cannot go on."),
+    ResultStatus.DONE: (Outcome.SUCCESS, "It reported that its work is done."),
+    ResultStatus.NEEDS_INPUT: (Outcome.NEEDS_INPUT, "It asked a question."),
+    ResultStatus.BLOCKED: (Outcome.BLOCKED, "It reported that it is blocked."),
 }
 
 
@@ -149,10 +149,10 @@ def _judge_result(end: RunEnd) -> RunVerdict | None:
 
 def _judge_program(end: RunEnd, program_verdict: ProgramVerdict) -> RunVerdict:
     """Judge by the program. An invalid result makes success a failure, and is noted otherwise."""
-    seen = end.ended_by is EndedBy.EXIT
+    has_exited = end.ended_by is EndedBy.EXIT
     own = (
         program_verdict(end.exit_code, end.tally)
-        if seen
+        if has_exited
         else _with_reason(_LOST_VERDICT, end.reason)
     )
     if not end.result.wrong:
@@ -183,16 +183,18 @@ class ProcessExit:
 LOST_EXIT = ProcessExit(EndedBy.LOST)
 
 
-def parse_exit(word: Mapping[str, object]) -> ProcessExit:
+def parse_exit(exit_record: Mapping[str, object]) -> ProcessExit:
     """Parse exit.json. An unknown value of a newer supervisor counts as `lost`."""
-    ended_by, reason = word.get("ended_by"), word.get("reason")
+    ended_by, reason = exit_record.get("ended_by"), exit_record.get("reason")
     known = isinstance(ended_by, str) and ended_by in set(EndedBy)
-    said = " ".join(reason.split())[:_MAX_EXIT_REASON] if isinstance(reason, str) else ""
-    return ProcessExit(EndedBy(str(ended_by)) if known else EndedBy.LOST, _parse_code(word), said)
+    quoted = " ".join(reason.split())[:_MAX_EXIT_REASON] if isinstance(reason, str) else ""
+    return ProcessExit(
+        EndedBy(str(ended_by)) if known else EndedBy.LOST, _parse_code(exit_record), quoted
+    )
 
 
-def _parse_code(word: Mapping[str, object]) -> int | None:
-    code, name = word.get("exit_code"), word.get("signal")
+def _parse_code(exit_record: Mapping[str, object]) -> int | None:
+    code, name = exit_record.get("exit_code"), exit_record.get("signal")
     if isinstance(code, int) and not isinstance(code, bool):
         return code
     if isinstance(name, str) and name in signal.Signals.__members__:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from hostler.bus.errors import BadMessage, BadRequest, BusError
+from hostler.bus.errors import BusError, InvalidBusRequest, InvalidMessage
 from hostler.bus.files import list_rotated_files, make_folder, open_for_read
 from hostler.bus.message import (
     BEGINNING,
@@ -87,26 +87,26 @@ def resolve_location(
     home: Path, variables: Mapping[str, str], project: str, task: str
 ) -> BusLocation:
     """Return the bus with these names; missing names are taken from the current run."""
-    ours = variables.get("HOSTLER_PROJECT", "")
+    own_project = variables.get("HOSTLER_PROJECT", "")
     if project:
         return BusLocation(home, project, task)
     if task:
-        return BusLocation(home, _resolve_project(home, task, ours), task)
-    if not ours:
-        raise BadRequest(
-            "Which bus is meant? There is no run here that would say so.",
+        return BusLocation(home, _resolve_project(home, task, own_project), task)
+    if not own_project:
+        raise InvalidBusRequest(
+            "Which bus? This process is not part of a run.",
             "Name it: --task TASK for a task's bus, --project PROJECT for a project's.",
         )
-    return BusLocation(home, ours, variables.get("HOSTLER_TASK", ""))
+    return BusLocation(home, own_project, variables.get("HOSTLER_TASK", ""))
 
 
-def _resolve_project(home: Path, task: str, ours: str) -> str:
+def _resolve_project(home: Path, task: str, own_project: str) -> str:
     found = find_projects(home, task)
-    if ours and (ours in found or not found):
-        return ours
+    if own_project and (own_project in found or not found):
+        return own_project
     if len(found) != 1:
         several = f"The projects {', '.join(found)} have a task {task} each."
-        raise BadRequest(
+        raise InvalidBusRequest(
             several if found else f"No project has a task {task}.",
             "Name the project too: --project PROJECT.",
         )
@@ -122,9 +122,9 @@ def current_sender(variables: Mapping[str, str]) -> MessageSender:
         task, project = variables.get("HOSTLER_TASK", ""), variables.get("HOSTLER_PROJECT", "")
         return MessageSender.agent(run, task, project)
     except ValueError as error:
-        raise BadMessage(
-            f"The environment names no run: {error}.",
-            "HOSTLER_RUN, HOSTLER_TASK and HOSTLER_PROJECT are set by Hostler: leave them so.",
+        raise InvalidMessage(
+            f"The environment is invalid: {error}.",
+            "HOSTLER_RUN, HOSTLER_TASK and HOSTLER_PROJECT are set by Hostler: do not change them.",
         ) from error
 
 
@@ -139,7 +139,7 @@ def _user_name() -> str:
 
 def _require_name(name: str, what: str) -> str:
     if not is_valid_name(name):
-        raise BadRequest(
+        raise InvalidBusRequest(
             f"{name[:60]!r} cannot be the name of a {what}.",
             "Names have letters, digits, '.', '_' and '-', and begin with a letter or digit.",
         )
@@ -150,16 +150,16 @@ class Bus:
     """A file of messages. Threads and processes may share it."""
 
     def __init__(
-        self, path: Path, clock: Clock | None = None, terms: BusOptions | None = None
+        self, path: Path, clock: Clock | None = None, options: BusOptions | None = None
     ) -> None:
         self.path = path
         self._clock = clock or SystemClock()
-        self._terms = terms or BusOptions()
-        self._writer = BusWriter(path, self._clock, self._terms)
+        self._options = options or BusOptions()
+        self._writer = BusWriter(path, self._clock, self._options)
 
     def create(self) -> Bus:
         """Create the folder if it is missing. `post` does not: it would recreate a removed task."""
-        make_folder(self.path, sync=self._terms.sync)
+        make_folder(self.path, sync=self._options.sync)
         return self
 
     def post(
@@ -171,21 +171,21 @@ class Bus:
 
     def tail(self, count: int, wanted: MessageFilter = accept_all) -> MessagePage:
         """Return the last messages that match."""
-        with BusSnapshot(self.path) as look:
-            return MessagePage(tuple(look.last(count, wanted)), look.skipped)
+        with BusSnapshot(self.path) as snapshot:
+            return MessagePage(tuple(snapshot.last(count, wanted)), snapshot.skipped)
 
     def since(self, after: str = BEGINNING, wanted: MessageFilter = accept_all) -> MessagePage:
         """Return all messages after an id that match."""
-        with BusSnapshot(self.path) as look:
-            found = tuple(message for message in look.read(after) if wanted(message))
-            return MessagePage(found, look.skipped)
+        with BusSnapshot(self.path) as snapshot:
+            found = tuple(message for message in snapshot.read(after) if wanted(message))
+            return MessagePage(found, snapshot.skipped)
 
     def get(self, message_id: str) -> Message | None:
         """Return one message, or None if it is not on the bus."""
         if not is_id(message_id):
             return None
-        with BusSnapshot(self.path) as look:
-            found = next(look.read(previous_id(message_id)), None)
+        with BusSnapshot(self.path) as snapshot:
+            found = next(snapshot.read(previous_id(message_id)), None)
         return found if found is not None and found.id == message_id else None
 
     def last_id(self) -> str:
@@ -240,7 +240,7 @@ class Bus:
     def _root(self, thread: str) -> str:
         found = self.get(thread)
         if found is None:
-            raise BadMessage(
+            raise InvalidMessage(
                 f"There is no message {thread[:60]!r} on this bus.",
                 "A thread is named by the id of one of its messages.",
             )
@@ -248,17 +248,21 @@ class Bus:
 
 
 def open_task_bus(
-    home: Path, project: str, task: str, clock: Clock | None = None, terms: BusOptions | None = None
+    home: Path,
+    project: str,
+    task: str,
+    clock: Clock | None = None,
+    options: BusOptions | None = None,
 ) -> Bus:
     """Return the bus of a task."""
-    return Bus(task_bus_path(home, project, task), clock, terms)
+    return Bus(task_bus_path(home, project, task), clock, options)
 
 
 def open_project_bus(
-    home: Path, project: str, clock: Clock | None = None, terms: BusOptions | None = None
+    home: Path, project: str, clock: Clock | None = None, options: BusOptions | None = None
 ) -> Bus:
     """Return the bus of a project."""
-    return Bus(project_bus_path(home, project), clock, terms)
+    return Bus(project_bus_path(home, project), clock, options)
 
 
 SHOWN_FILE_NAME = "heard"

@@ -2,14 +2,14 @@
 
 HostlerError
 └── BusError              a message could not be posted or read
-├── BadRequest        the bus, message or type is ambiguous or unknown
-│   └── BadMessage    the message is invalid
-├── BusMissing        the task or project has no folder
-├── BusLocked         another process holds the lock for too long
-├── BusFull           no space is left
-├── BusUnusable       the file is not a regular file, or access is denied
-├── BusUnsynced       posted, but the disk did not confirm it
-└── IdsExhausted      no id is left after the last one
+    ├── InvalidBusRequest the bus, message or type is ambiguous or unknown
+    │   └── InvalidMessage the message is invalid
+    ├── BusMissing        the task or project has no folder
+    ├── BusLocked         another process holds the lock for too long
+    ├── BusFull           no space is left
+    ├── BusUnusable       the file is not a regular file, or access is denied
+    ├── BusUnsynced       posted, but the disk did not confirm it
+    └── IdsExhausted      no id is left after the last one
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class BusError(HostlerError):
     """A message could not be posted or read."""
 
 
-class BadRequest(BusError):
+class InvalidBusRequest(BusError):
     """The bus, message or type is ambiguous or unknown."""
 
     exit_code = 2
@@ -34,7 +34,7 @@ class BadRequest(BusError):
         super().__init__(what, safe=safe, remedy=remedy)
 
 
-class BadMessage(BadRequest):
+class InvalidMessage(InvalidBusRequest):
     """The message is invalid and was not posted."""
 
     def __init__(self, what: str, remedy: str = "") -> None:
@@ -48,7 +48,7 @@ class BusMissing(BusError):
         super().__init__(
             f"There is no folder {path.parent}.",
             safe=_NOTHING_POSTED,
-            remedy="Look at the names of project and task: perhaps it was removed.",
+            remedy="Check the names of project and task; it may have been deleted.",
         )
         self.path = path
 
@@ -58,10 +58,10 @@ class BusLocked(BusError):
 
     def __init__(self, path: Path, holder: str, attempts: int, waited_seconds: float) -> None:
         super().__init__(
-            f"The bus {path} is locked: {holder} does not let go"
+            f"The bus {path} is locked: {holder} holds the lock"
             f" ({attempts} attempts, {waited_seconds:.1f} s).",
             safe=_NOTHING_POSTED,
-            remedy="Try again; if it stays so, look at that process.",
+            remedy="Try again; if it persists, check that process.",
         )
         self.path = path
         self.holder = holder
@@ -85,7 +85,7 @@ class BusUnusable(BusError):
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
             f"The bus {path} cannot be used: {why}.",
-            remedy="Look at its owner, permissions and kind.",
+            remedy="Check its owner, permissions and file type.",
         )
         self.path = path
 
@@ -96,8 +96,8 @@ class BusUnsynced(BusError):
     def __init__(self, path: Path, message_id: str, why: str) -> None:
         super().__init__(
             f"The disk did not confirm message {message_id} of {path}: {why}.",
-            safe="It is posted and can be read; a power cut may lose it.",
-            remedy="Look at the disk.",
+            safe="It was posted and can be read; a power failure may lose it.",
+            remedy="Check the disk.",
         )
         self.path = path
         self.message_id = message_id
@@ -110,7 +110,8 @@ class IdsExhausted(BusError):
         super().__init__(
             f"No id comes after {last}, the last one of {path}.",
             safe=_NOTHING_POSTED,
-            remedy="No clock wrote that: look at the line, and move the file away.",
+            remedy="The last message id is invalid (far in the future). "
+            "Check the last line, and move the file away.",
         )
         self.path = path
         self.last = last

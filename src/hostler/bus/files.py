@@ -61,7 +61,7 @@ def open_for_read(path: Path) -> BinaryIO | None:
 def require_regular_file(path: Path, found: os.stat_result) -> None:
     """Raise `BusUnusable` if this is not a regular file."""
     if not stat.S_ISREG(found.st_mode):
-        raise BusUnusable(path, "it is not a plain file")
+        raise BusUnusable(path, "it is not a regular file")
 
 
 def is_same_file(path: Path | str, found: os.stat_result) -> bool:
@@ -148,14 +148,14 @@ def read_lines(
     descriptor: int, start: int, end: int, block: int = BLOCK_BYTES
 ) -> Iterator[tuple[int, Line]]:
     """Yield the lines from `start` that end before `end`, each with the offset after it."""
-    place = position = start
+    offset = position = start
     held, dropped = b"", 0
     while data := os.pread(descriptor, max(0, min(block, end - position)), position):
         position += len(data)
         *lines, held = (held + data).split(b"\n")
         for line in lines:
-            place += dropped + len(line) + 1
-            yield place, _line_or_none(line, dropped)
+            offset += dropped + len(line) + 1
+            yield offset, _line_or_none(line, dropped)
             dropped = 0
         held, dropped = _drop_if_too_long(held, dropped)
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from hostler.bus.errors import BadMessage
+from hostler.bus.errors import InvalidMessage
 from hostler.model import parse_timestamp
 
 # Sorts before every id.
@@ -20,15 +20,15 @@ _ID_PATTERN = re.compile(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)-(\d{6})", re.A
 _ONE_MICROSECOND = timedelta(microseconds=1)
 
 
-def id_from_time(moment: datetime) -> str:
+def id_from_time(timestamp: datetime) -> str:
     """Return a timestamp as an id: `20260301-120000-123456`."""
-    return id_and_timestamp(moment)[0]
+    return id_and_timestamp(timestamp)[0]
 
 
-def id_and_timestamp(moment: datetime) -> tuple[str, str]:
+def id_and_timestamp(timestamp: datetime) -> tuple[str, str]:
     """Return a timestamp as an id and as text, formatted once: this runs under the lock."""
     # 2026-03-01T12:00:00.123456+00:00
-    text = moment.astimezone(UTC).isoformat(timespec="microseconds")
+    text = timestamp.astimezone(UTC).isoformat(timespec="microseconds")
     day, time = text[:4] + text[5:7] + text[8:10], text[11:13] + text[14:16] + text[17:19]
     return f"{day}-{time}-{text[20:26]}", f"{text[:23]}Z"
 
@@ -211,13 +211,13 @@ class Message:
 
     def stored(self) -> Mapping[str, Any]:
         """Return the form that is written to the file."""
-        words: dict[str, Any] = {"id": self.id, "at": self.at, "type": self.type.value}
-        words["sender"] = self.sender.stored()
+        values: dict[str, Any] = {"id": self.id, "at": self.at, "type": self.type.value}
+        values["sender"] = self.sender.stored()
         if self.thread:
-            words["thread"] = self.thread
+            values["thread"] = self.thread
         if self.attempts > 1:
-            words["attempts"] = self.attempts
-        return {**words, "body": self.body}
+            values["attempts"] = self.attempts
+        return {**values, "body": self.body}
 
 
 MAX_BODY_SIZE = 64 * 1024
@@ -237,12 +237,12 @@ def replace_lone_surrogates(text: str) -> str:
 
 
 def require_body(body: str) -> str:
-    """Return the text if it can be posted. Raise `BadMessage` if it is too large."""
+    """Return the text if it can be posted. Raise `InvalidMessage` if it is too large."""
     body = replace_lone_surrogates(body)
     if _is_too_large(body):
-        raise BadMessage(
+        raise InvalidMessage(
             f"A message has {MAX_BODY_SIZE:,} bytes at most; this text has {len(body.encode()):,}.",
-            "Put it into a file and name that.",
+            "Write it to a file and post its path.",
         )
     return body
 
@@ -253,11 +253,11 @@ def _is_too_large(body: str) -> bool:
 
 
 def require_type(type_: MessageType, sender: MessageSender) -> MessageType:
-    """Return the type. Raise `BadMessage` if this sender may not use it."""
+    """Return the type. Raise `InvalidMessage` if this sender may not use it."""
     if not may_post(sender.kind, type_):
         allowed = ", ".join(allowed_types(sender.kind))
         who = "An agent" if sender.kind is SenderKind.AGENT else f"A {sender.kind}"
-        raise BadMessage(f"{who} cannot post {type_}.", f"Use one of: {allowed}.")
+        raise InvalidMessage(f"{who} cannot post {type_}.", f"Use one of: {allowed}.")
     return type_
 
 

@@ -46,7 +46,7 @@ def _line_start(descriptor: int, position: int, size: int) -> int:
     """Return where the first line starts at or after the position."""
     if position == 0:
         return 0
-    return next((place for place, _ in _read_few_lines(descriptor, position - 1, size)), size)
+    return next((offset for offset, _ in _read_few_lines(descriptor, position - 1, size)), size)
 
 
 def _first_id(descriptor: int, position: int, size: int) -> str:
@@ -97,7 +97,7 @@ class BusSnapshot:
         files = list_rotated_files(path)
         self._newest = files[-1:]
         self._aside = [file for file in files if not self._is_present(file)]
-        self._place: int | None = None
+        self._offset: int | None = None
         self.skipped = 0
 
     def __enter__(self) -> Self:
@@ -119,7 +119,7 @@ class BusSnapshot:
                 and list_rotated_files(self._path)[-1:] == self._newest
             )
         found = os.fstat(self._present.fileno())
-        return is_same_file(self._path, found) and found.st_size >= (self._place or 0)
+        return is_same_file(self._path, found) and found.st_size >= (self._offset or 0)
 
     def read(self, after: str) -> Iterator[Message]:
         """Return the messages after an id; when called again, those added since."""
@@ -154,10 +154,10 @@ class BusSnapshot:
 
     def _present_after(self, descriptor: int, after: str) -> Iterator[Message]:
         size = os.fstat(descriptor).st_size
-        if self._place is None:
-            self._place = find_offset_after(descriptor, size, after)
-        for place, line in read_lines(descriptor, self._place, size):
-            self._place = place
+        if self._offset is None:
+            self._offset = find_offset_after(descriptor, size, after)
+        for offset, line in read_lines(descriptor, self._offset, size):
+            self._offset = offset
             yield from self._taken(line)
 
     def _backward(self) -> Iterator[Message]:
@@ -225,9 +225,9 @@ class BusFollower:
             yield message
 
     def _renew(self) -> None:
-        look, self._snapshot = self._snapshot, BusSnapshot(self._path)
-        self._skipped += look.skipped
-        look.close()
+        snapshot, self._snapshot = self._snapshot, BusSnapshot(self._path)
+        self._skipped += snapshot.skipped
+        snapshot.close()
 
 
 def _drop_out_of_order(messages: Iterator[Message]) -> list[Message]:
@@ -255,14 +255,14 @@ class BusStats:
     # and bytes at the end that are not a full line yet.
     skipped: int = 0
     out_of_order: int = 0
-    mended: int = 0
+    repaired: int = 0
     unfinished_bytes: int = 0
 
     def _count(self, line: Line) -> None:
         message = parse_line(line) if line else None
         if message is None:
             bare = b"" if line is None else line.strip()
-            self.mended += bare == REPAIRED_LINE
+            self.repaired += bare == REPAIRED_LINE
             self.skipped += line is None or bare not in {REPAIRED_LINE, b""}
         elif message.id <= self.last:
             self.out_of_order += 1
@@ -274,12 +274,12 @@ class BusStats:
             self.retries += message.attempts - 1
 
     def _read(self, descriptor: int) -> None:
-        size, place = os.fstat(descriptor).st_size, 0
-        for place, line in read_lines(descriptor, 0, size):  # noqa: B007
+        size, offset = os.fstat(descriptor).st_size, 0
+        for offset, line in read_lines(descriptor, 0, size):  # noqa: B007
             self._count(line)
         self.files += 1
         self.bytes += size
-        self.unfinished_bytes = size - place
+        self.unfinished_bytes = size - offset
 
 
 def read_stats(path: Path) -> BusStats:

@@ -182,12 +182,12 @@ class _FileEnd(NamedTuple):
 class BusWriter:
     """Appends to one bus. Thread-safe: each message is written through its own descriptor."""
 
-    def __init__(self, path: Path, clock: Clock, terms: BusOptions) -> None:
+    def __init__(self, path: Path, clock: Clock, options: BusOptions) -> None:
         self._path = path
         # A string is opened and looked up faster than a Path.
         self._name = str(path)
         self._clock = clock
-        self._terms = terms
+        self._options = options
         self._attempts = self._retries = 0
         self._end: _FileEnd | None = None
         self._named = 0
@@ -207,9 +207,9 @@ class BusWriter:
     def append(self, draft: MessageDraft) -> Message:
         """Write the message. Only a lock timeout is retried."""
         began, holder = self._clock.monotonic(), ""
-        for attempt in range(1, self._terms.max_retries + 1):
+        for attempt in range(1, self._options.max_retries + 1):
             if attempt > 1:
-                self._clock.wakeup().wait(self._terms.pause_after(attempt - 1))
+                self._clock.wakeup().wait(self._options.pause_after(attempt - 1))
             self._count(attempt)
             try:
                 return self._attempt(draft, attempt)
@@ -218,7 +218,7 @@ class BusWriter:
             except OSError as error:
                 raise error_from_os(self._path, error) from error
         waited = self._clock.monotonic() - began
-        raise BusLocked(self._path, holder, self._terms.max_retries, waited)
+        raise BusLocked(self._path, holder, self._options.max_retries, waited)
 
     def _count(self, attempt: int) -> None:
         with self._counting:
@@ -226,7 +226,7 @@ class BusWriter:
             self._retries += attempt > 1
 
     def _attempt(self, draft: MessageDraft, attempt: int) -> Message:
-        deadline = self._clock.monotonic() + self._terms.lock_timeout_seconds
+        deadline = self._clock.monotonic() + self._options.lock_timeout_seconds
         while True:
             file = open_for_append(self._name)
             try:
@@ -258,7 +258,7 @@ class BusWriter:
         except OverflowError as error:
             raise IdsExhausted(self._path, end.last) from error
         line = draft.line(message_id, at, attempt)
-        if end.size and end.size + len(line) > self._terms.max_bytes:
+        if end.size and end.size + len(line) > self._options.max_bytes:
             self._set_aside(message_id)
             return None
         self._put(file, line, end.size)
@@ -281,7 +281,7 @@ class BusWriter:
 
     def _scan_end(self, file: int, found: os.stat_result) -> _FileEnd:
         """Repair the end, and find the last message in any of the files."""
-        if found.st_size > self._terms.max_bytes + MAX_LINE_SIZE:
+        if found.st_size > self._options.max_bytes + MAX_LINE_SIZE:
             # Hostler never writes so much, and reading it could take hours: rotate it unread.
             return _FileEnd(found.st_ino, found.st_size, self._last_id_aside())
         repair_end(self._path, file, found.st_size)
@@ -313,7 +313,7 @@ class BusWriter:
         self._path.rename(target)
 
     def _sync(self, file: int, message: Message) -> None:
-        if not self._terms.sync:
+        if not self._options.sync:
             return
         try:
             os.fdatasync(file)

@@ -85,7 +85,7 @@ def read_file(root: Path, *parts: str, limit: int) -> bytes | None:
         with os.fdopen(opened, "rb") as file:
             found = os.fstat(opened)
             if not stat.S_ISREG(found.st_mode):
-                raise CheckoutTampered(root, f"{'/'.join(parts)} is not a plain file")
+                raise CheckoutTampered(root, f"{'/'.join(parts)} is not a regular file")
             if found.st_size > limit:
                 raise CheckoutTampered(root, f"{'/'.join(parts)} is larger than {limit} bytes")
             return file.read(limit)
@@ -191,7 +191,7 @@ def require_checkout(path: Path) -> None:
     if not path.exists() and not path.is_symlink():
         raise CheckoutMissing(
             f"There is no checkout at {path}.",
-            remedy="Start the task again: a new one is made from what was pushed.",
+            remedy="Restart the task: a new one is created from what was pushed.",
         )
     if not has_entry(path, ".git"):
         raise CheckoutTampered(path, "its .git is gone")
@@ -288,7 +288,7 @@ def require_objects(path: Path, mirror_objects: Path) -> Path:
     total = 0
     for parts, found in list_files(path, ".git", "objects"):
         if not stat.S_ISREG(found.st_mode):
-            raise CheckoutTampered(path, f"objects/{'/'.join(parts)} is not a plain file")
+            raise CheckoutTampered(path, f"objects/{'/'.join(parts)} is not a regular file")
         total += found.st_size
     if total > MAX_OBJECTS_BYTES:
         raise CheckoutTampered(path, f"its objects have {total} bytes")

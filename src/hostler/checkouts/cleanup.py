@@ -71,14 +71,14 @@ class WorkLoss:
     submodules: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.everything)
+        return bool(self.all_work)
 
     @property
-    def everything(self) -> tuple[str, ...]:
-        return (*self.dirty, *self.unpushed, *self.beyond_reach)
+    def all_work(self) -> tuple[str, ...]:
+        return (*self.dirty, *self.unpushed, *self.nested_work)
 
     @property
-    def beyond_reach(self) -> tuple[str, ...]:
+    def nested_work(self) -> tuple[str, ...]:
         """Return work in nested repositories, which Hostler cannot save."""
         return (*self.nested, *self.submodules)
 
@@ -113,7 +113,7 @@ def remove_checkout(checkout: Checkout, ignore: Sequence[str] = ()) -> None:
         return
     loss = find_loss(checkout, ignore)
     if loss:
-        raise WorkWouldBeLost(checkout.path, loss.everything)
+        raise WorkWouldBeLost(checkout.path, loss.all_work)
     remove_folder(checkout.path)
 
 
@@ -124,14 +124,14 @@ def save_and_remove(
     if not checkout.path.exists():
         return
     loss = find_loss(checkout, ignore)
-    if loss.beyond_reach:
-        raise WorkWouldBeLost(checkout.path, loss.beyond_reach)
+    if loss.nested_work:
+        raise WorkWouldBeLost(checkout.path, loss.nested_work)
     if loss:
         save_snapshot(checkout, "Work kept before its checkout was removed", identity, ignore)
         _keep_refs(checkout)
     clean_after = find_loss(checkout, ignore)
-    if clean_after.unpushed or clean_after.beyond_reach:
-        raise WorkWouldBeLost(checkout.path, clean_after.everything)
+    if clean_after.unpushed or clean_after.nested_work:
+        raise WorkWouldBeLost(checkout.path, clean_after.all_work)
     remove_folder(checkout.path)
 
 

@@ -46,11 +46,13 @@ def run_command(
 
     All processes that it starts are ended with it, also in sessions of their own.
     """
-    said = process.TailBuffer(MAX_OUTPUT_TAIL_BYTES)
+    output = process.TailBuffer(MAX_OUTPUT_TAIL_BYTES)
     argv = ("/bin/sh", "-c", command)
-    code = process.run_child(process.ChildProcess(argv, cwd, env, seconds, mark=uuid4().hex), said)
+    code = process.run_child(
+        process.ChildProcess(argv, cwd, env, seconds, mark=uuid4().hex), output
+    )
     ending = {None: CommandEnd.TIMED_OUT, 0: CommandEnd.PASSED}.get(code, CommandEnd.FAILED)
-    return CommandResult(command, ending, code, redact(said.text()))
+    return CommandResult(command, ending, code, redact(output.text()))
 
 
 def run_tests(

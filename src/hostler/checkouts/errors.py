@@ -54,11 +54,11 @@ class GitTooOld(CheckoutError):
 class GitFailed(CheckoutError):
     """A git command failed."""
 
-    def __init__(self, verb: str, code: int, said: str) -> None:
-        super().__init__(f"git {verb} failed (exit {code}): {said or 'it said nothing'}")
+    def __init__(self, verb: str, code: int, output: str) -> None:
+        super().__init__(f"git {verb} failed (exit {code}): {output or 'no output'}")
         self.verb = verb
         self.code = code
-        self.said = said
+        self.output = output
 
 
 class GitTimeout(CheckoutError):
@@ -67,8 +67,8 @@ class GitTimeout(CheckoutError):
     def __init__(self, verb: str, seconds: float) -> None:
         super().__init__(
             f"git {verb} did not end within {seconds:.0f} s.",
-            safe="It was stopped; nothing was pushed by halves.",
-            remedy="Try again; look at the disk and the network if it stays so.",
+            safe="It was stopped; nothing was pushed partially.",
+            remedy="Try again; check the disk and the network if it persists.",
         )
         self.verb = verb
         self.seconds = seconds
@@ -81,7 +81,7 @@ class DiskFull(CheckoutError):
         super().__init__(
             f"No space is left on the disk of {place}.",
             safe="What was committed before is safe.",
-            remedy="Free some space; the step is then repeated.",
+            remedy="Free some space; the step is then retried.",
         )
 
 
@@ -89,31 +89,31 @@ class RemoteError(CheckoutError):
     """The repository on the code host cannot be used."""
 
     because = "cannot be used"
-    remedy = "Look at the address and the token."
+    remedy = "Check the address and the token."
 
     # Whether the host's message is more useful than ours.
     quotes_host = False
 
-    def __init__(self, url: str, said: str = "") -> None:
-        words = re.findall(r"^remote: *(\S.*)$", said, re.MULTILINE) if self.quotes_host else []
-        why = f": {' '.join(words).rstrip('.')}" if words else ""
+    def __init__(self, url: str, output: str = "") -> None:
+        details = re.findall(r"^remote: *(\S.*)$", output, re.MULTILINE) if self.quotes_host else []
+        why = f": {' '.join(details).rstrip('.')}" if details else ""
         what = f"{url} {self.because}{why}."
         super().__init__(what, safe="Nothing was changed.", remedy=self.remedy)
         self.url = url
-        self.said = said
+        self.output = output
 
 
 class RemoteUnreachable(RemoteError):
     """The host does not answer."""
 
     because = "does not answer"
-    remedy = "It is tried again later; look at the network if it stays so."
+    remedy = "It is retried later; check the network if it persists."
 
 
 class RemoteDenied(RemoteError):
     """The host rejected the credentials."""
 
-    because = "refuses our credentials"
+    because = "rejected the credentials"
     remedy = "Give the token read and write access to the contents of this repository."
     quotes_host = True
 
@@ -121,7 +121,7 @@ class RemoteDenied(RemoteError):
 class RemoteMissing(RemoteError):
     """The repository does not exist, or the token has no access."""
 
-    because = "does not exist, or the token may not see it"
+    because = "does not exist, or the token has no access"
     remedy = "Check the repository's name and the token's access."
 
 
@@ -155,9 +155,9 @@ class CheckoutTampered(CheckoutError):
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(
-            f"The checkout {path} is not as it was made: {what}.",
-            safe="Nothing of it was read further or pushed.",
-            remedy="Look at the folder; remove it by hand to start the task anew.",
+            f"The checkout {path} was tampered with: {what}.",
+            safe="Nothing more was read, and nothing was pushed.",
+            remedy="Check the folder; delete it to restart the task.",
         )
         self.path = path
         self.reason = what
@@ -200,7 +200,7 @@ class WrongBranch(HistoryRefused):
         super().__init__(
             f"The checkout is on the branch {found} instead of {expected}.",
             safe="Nothing was pushed.",
-            remedy=f"Bring the commits to {expected} and switch to it.",
+            remedy=f"Move the commits to {expected} and switch to it.",
         )
         self.expected = expected
         self.found = found
@@ -213,7 +213,7 @@ class DetachedHead(HistoryRefused):
         super().__init__(
             f"The checkout is on no branch (at {head[:12]}) instead of {expected}.",
             safe="Nothing was pushed.",
-            remedy=f"Bring the commits to {expected} and switch to it.",
+            remedy=f"Move the commits to {expected} and switch to it.",
         )
         self.expected = expected
         self.head = head
@@ -226,7 +226,7 @@ class BranchDeleted(HistoryRefused):
         super().__init__(
             f"The branch {branch} is gone from the checkout.",
             safe="Nothing was pushed.",
-            remedy=f"Make {branch} again where the work is.",
+            remedy=f"Create {branch} again at the latest commit.",
         )
         self.branch = branch
 
@@ -252,7 +252,7 @@ class PushRaced(CheckoutError):
         super().__init__(
             f"The remote branch {branch} is at {now}, expected was {before}.",
             safe="Nothing was pushed and nothing was overwritten.",
-            remedy="Bring the remote's commits into the work, then push again.",
+            remedy="Merge the remote's commits, then push again.",
         )
         self.branch = branch
         self.expected = expected
@@ -266,7 +266,7 @@ class PushRefused(CheckoutError):
         super().__init__(
             f"The push of {branch} was refused: {reason or 'no reason was given'}",
             safe="The work is kept in the mirror and in the checkout.",
-            remedy="Look at the branch's protection and the token's rights.",
+            remedy="Check the branch protection and the token's permissions.",
         )
         self.branch = branch
         self.reason = reason
@@ -280,7 +280,7 @@ class PushUnverified(CheckoutError):
             f"{pushed[:12]} was pushed to {branch}, but the remote has "
             f"{found[:12] if found else 'nothing'} there.",
             safe="The work is kept in the mirror and in the checkout.",
-            remedy="See who changed the branch on the remote.",
+            remedy="Check who changed the branch on the remote.",
         )
         self.branch = branch
         self.pushed = pushed
@@ -294,7 +294,7 @@ class WorkWouldBeLost(CheckoutError):
         self.path = path
         self.losses = tuple(what)
         super().__init__(
-            f"{path} still has work: {', '.join(self.losses[:5])}.",
+            f"{path} still contains work: {', '.join(self.losses[:5])}.",
             safe="Nothing was removed.",
             remedy="Push it or keep it as a checkpoint first.",
         )

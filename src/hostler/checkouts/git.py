@@ -228,7 +228,7 @@ def run_git(child: process.ChildProcess) -> GitOutput:
     if code is None:
         raise GitTimeout(verb, child.seconds)
     if out.overflowed:
-        raise GitFailed(verb, code, f"it said more than {MAX_OUTPUT_BYTES} bytes")
+        raise GitFailed(verb, code, f"the output is more than {MAX_OUTPUT_BYTES} bytes")
     return GitOutput(code, bytes(out.data), err.text().strip())
 
 

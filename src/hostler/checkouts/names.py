@@ -25,8 +25,8 @@ def parse_sha(text: str) -> Sha:
 def slugify(title: str) -> str:
     """Return a title as part of a branch name: short, plain, never empty."""
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
-    words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
-    return words[:MAX_SLUG_LENGTH].rstrip("-") or "task"
+    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
+    return slug[:MAX_SLUG_LENGTH].rstrip("-") or "task"
 
 
 def build_branch_name(flow: str, issue: int, title: str) -> str:

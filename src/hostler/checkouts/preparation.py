@@ -168,9 +168,9 @@ def _recorded_base(checkout: Checkout) -> Sha:
     base = read_mirror_ref(checkout.mirror, checkout.ref("base"))
     if base is None:
         raise CheckoutMissing(
-            f"{checkout.path} is there, but not known to its mirror.",
+            f"{checkout.path} exists, but is unknown to its mirror.",
             safe="Nothing was touched.",
-            remedy="Move the folder away to start the task anew.",
+            remedy="Move the folder away to restart the task.",
         )
     return base
 
@@ -193,15 +193,15 @@ def refresh_checkout(checkout: Checkout, base_branch: str, ignore: Sequence[str]
     write_remote_refs(checkout, (base_branch, checkout.branch))
     theirs = read_mirror_ref(checkout.mirror, f"refs/heads/{checkout.branch}")
     with open_view(checkout, ignore) as view:
-        ours = agent_folder.require_on_branch(view.head, checkout.branch)
+        own_head = agent_folder.require_on_branch(view.head, checkout.branch)
         agent_folder.require_no_merge(checkout.path)
-        if theirs is None or view.is_ancestor(theirs, ours):
+        if theirs is None or view.is_ancestor(theirs, own_head):
             return Freshness.CURRENT
-        if not view.is_ancestor(ours, theirs):
+        if not view.is_ancestor(own_head, theirs):
             return Freshness.DIVERGED
-        if find_changes(view.tree, ours).files:
+        if find_changes(view.tree, own_head).files:
             return Freshness.DIRTY
-        view.tree("read-tree", "-m", "-u", ours, theirs)
+        view.tree("read-tree", "-m", "-u", own_head, theirs)
         set_branch_head(view, theirs)
         return Freshness.FORWARDED
 

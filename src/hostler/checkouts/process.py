@@ -62,7 +62,7 @@ class _HaltSignal:
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.is_requested = False
         self._lock = threading.Lock()
         self._reader: int | None = None
         # Popping is atomic, so only one thread closes it. Signal handlers may call this.
@@ -74,12 +74,12 @@ class _HaltSignal:
             if self._reader is None:
                 self._reader, writer = os.pipe()
                 self._writers.append(writer)
-        if self.asked:
+        if self.is_requested:
             self._close_writer()
         return self._reader
 
-    def ask(self) -> None:
-        self.asked = True
+    def request(self) -> None:
+        self.is_requested = True
         self._close_writer()
 
     def close(self) -> None:
@@ -97,13 +97,13 @@ _halt = _HaltSignal()
 
 def halt_children() -> None:
     """End all children now and start no more: each `run_child` raises `Halted`."""
-    _halt.ask()
+    _halt.request()
 
 
 def allow_children() -> None:
     """Allow starting children again."""
     global _halt
-    if _halt.asked:
+    if _halt.is_requested:
         _halt.close()
         _halt = _HaltSignal()
 
@@ -123,9 +123,9 @@ class HeadBuffer:
         self.overflowed = False
 
     def feed(self, chunk: bytes) -> None:
-        room = self.limit - len(self.data)
-        self.data += chunk[:room]
-        self.overflowed |= len(chunk) > room
+        space = self.limit - len(self.data)
+        self.data += chunk[:space]
+        self.overflowed |= len(chunk) > space
 
 
 class TailBuffer:
@@ -167,7 +167,7 @@ def run_child(child: ChildProcess, out: OutputSink, err: OutputSink | None = Non
     Without `err` both streams go to `out`. No process of the child's tree outlives this call.
     """
     halt, mark = _halt, f"{_owner}|{child.mark}" if child.mark else ""
-    if halt.asked:
+    if halt.is_requested:
         raise Halted
     with _open_stdin(child.stdin) as stdin:
         process = subprocess.Popen(
@@ -187,7 +187,7 @@ def run_child(child: ChildProcess, out: OutputSink, err: OutputSink | None = Non
         _end_tree(process, mark)
         for reader in filter(None, readers):
             reader.join(GRACE_SECONDS)
-    if halt.asked:
+    if halt.is_requested:
         # The exit code may be the result of our own signal.
         raise Halted
     return code
@@ -254,16 +254,16 @@ def _tree_members(process: subprocess.Popen[bytes], mark: str) -> list[psutil.Pr
     """Return the living processes of a child's tree, also those in other sessions."""
     if not mark and not _has_group(process.pid):
         return []
-    strangers: set[psutil.Process] = set()
+    unrelated: set[psutil.Process] = set()
     for _ in range(_MAX_SCANS):
-        others = [other for other in psutil.process_iter() if other not in strangers]
+        others = [other for other in psutil.process_iter() if other not in unrelated]
         verdicts = {other: _is_member(other, process.pid, mark) for other in others}
         found = [other for other, belongs in verdicts.items() if belongs]
         # A process that forks and exits during the scan leaves a child that is not in the list.
         if found or None not in verdicts.values():
             return found
         # On a busy machine some process always exits. Skip those known to be unrelated.
-        strangers.update(other for other, belongs in verdicts.items() if belongs is False)
+        unrelated.update(other for other, belongs in verdicts.items() if belongs is False)
     return []
 
 

@@ -163,4 +163,4 @@ def _handle_push_error(
         raise PushRaced(branch, expected, found) from None
     if isinstance(error, RemoteUnreachable):
         raise error
-    raise PushRefused(branch, error.said) from None
+    raise PushRefused(branch, error.output) from None

@@ -130,7 +130,7 @@ ReasonOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class OpenHome:
+class CommandHome:
     """A home whose database is open."""
 
     home: Path
@@ -144,7 +144,7 @@ class OpenHome:
 
 
 @contextmanager
-def open_home(context: typer.Context, *, make: bool = False) -> Iterator[OpenHome]:
+def open_home(context: typer.Context, *, make: bool = False) -> Iterator[CommandHome]:
     """Open the home and its database; `make`: create the database if there is none."""
     from hostler.clock import SystemClock
     from hostler.service.context import open_or_create_store
@@ -155,7 +155,7 @@ def open_home(context: typer.Context, *, make: bool = False) -> Iterator[OpenHom
     home, url = given.home_folder, loaded.settings.runtime.database_url or None
     store = open_or_create_store(home, url, clock) if make else open_store(home, url, clock=clock)
     try:
-        yield OpenHome(home, loaded, store, clock)
+        yield CommandHome(home, loaded, store, clock)
     finally:
         store.close()
 
@@ -281,7 +281,7 @@ def control_pauses(
     return call_service_or_local(context, remote, local)
 
 
-def _build_controller(opened: OpenHome) -> TaskController:
+def _build_controller(opened: CommandHome) -> TaskController:
     """Build the controller that acts in this process."""
     from hostler.service.tasks.control import TaskController
 

@@ -12,6 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
+from hostler.config.agent_kinds import AgentKindName
+
 
 class Section(BaseModel):
     """A table of the settings file. Unknown keys and wrong types are errors."""
@@ -266,9 +268,7 @@ class Repo(Section):
 class Agent(Section):
     """One coding agent: `[agent.<name>]`."""
 
-    kind: Literal["claude", "codex", "gemini", "opencode", "command", "scripted"] = required_key(
-        "Kind of the agent."
-    )
+    kind: AgentKindName = required_key("Kind of the agent.")
     command: list[str] = list_key(
         "Program and arguments; required for `command`, otherwise replaces the default program."
     )

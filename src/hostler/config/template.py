@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hostler.config.agent_kinds import DETECTED_KINDS
 from hostler.config.reference import (
     SETTINGS_TABLES,
     SettingKey,
@@ -73,7 +74,6 @@ def _inner_tables(name: str, keys: Iterable[SettingKey]) -> Iterable[str]:
         yield from _rows(inner, {})
 
 
-KNOWN_AGENTS = ("claude", "codex", "gemini", "opencode")
 _REMOTE = re.compile(r"github\.com[:/]([^/\s]+)/([^/\s]+?)(?:\.git)?/?$")
 # Time limit of each program that is asked.
 _TIMEOUT_SECONDS = 10.0
@@ -102,7 +102,7 @@ class InitAnswers:
 def detect_environment(folder: Path, environment: Mapping[str, str]) -> DetectedEnvironment:
     """Find agents, the repository of this folder, and where a token could come from."""
     return DetectedEnvironment(
-        agents=tuple(name for name in KNOWN_AGENTS if shutil.which(name)),
+        agents=tuple(name for name in DETECTED_KINDS if shutil.which(name)),
         repo=parse_github_remote(
             run_program("git", "-C", str(folder), "remote", "get-url", "origin")
         ),

@@ -16,7 +16,7 @@ from hostler.telemetry.redaction import redact
 
 MAX_BODY_LENGTH = 65_536
 MAX_TITLE_LENGTH = 256
-SHORTENED_NOTE = "*(shortened: the rest did not fit into a comment)*"
+SHORTENED_NOTE = "*(shortened: too long for a comment)*"
 
 _TOKEN_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:/+]|-(?!-)){0,119}")
 _MARKER_PATTERN = re.compile(r"<!--\s*hostler:action=([A-Za-z0-9._:/+-]{1,120}?)\s*-->")

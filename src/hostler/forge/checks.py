@@ -45,24 +45,24 @@ def writes_go_out(context: CheckContext) -> Iterator[Finding]:
     now, writes = found
     slow = writes.oldest is not None and now - parse_timestamp(writes.oldest) > SLOW_WRITE_AGE
     if writes.failed:
-        told = "; ".join(map(_describe_write, writes.newest))
+        failures = "; ".join(map(_describe_write, writes.newest))
         days = RECENT_WRITES_PERIOD.days
-        evidence = f"{writes.failed} write(s) given up in the last {days} days: {told}"
-        remedy = "Mend the cause; then do by hand what is missing there."
+        evidence = f"{writes.failed} write(s) given up in the last {days} days: {failures}"
+        remedy = "Fix the cause, then do the missing writes by hand."
         yield Finding(OUTBOX_CHECK, CheckStatus.WARNING, evidence, remedy)
     if slow:
-        evidence = f"{writes.waiting} write(s) wait, the oldest since {writes.oldest}"
-        remedy = "Is a service running, and does GitHub answer? See `hostler status` and the log."
+        evidence = f"{writes.waiting} write(s) are waiting, the oldest since {writes.oldest}"
+        remedy = "Check that the service runs and GitHub answers: see `hostler status` and the log."
         yield Finding(OUTBOX_CHECK, CheckStatus.WARNING, evidence, remedy)
     if not writes.failed and not slow:
         yield Finding(
-            OUTBOX_CHECK, CheckStatus.OK, f"{writes.waiting} write(s) on the way, none given up"
+            OUTBOX_CHECK, CheckStatus.OK, f"{writes.waiting} write(s) queued, none given up"
         )
 
 
 def _describe_write(failure: Failure) -> str:
     where = f"{failure.repo_full_name}#{failure.scope_number}"
-    return f"{failure.kind} on {where}: {failure.why.rstrip('.') or 'no reason is known'}"
+    return f"{failure.kind} on {where}: {failure.why.rstrip('.') or 'no reason given'}"
 
 
 def _check_outbox(context: CheckContext) -> tuple[datetime, StandingWrites] | None:
@@ -115,9 +115,9 @@ def github_answers(context: CheckContext) -> Iterator[Finding]:
     try:
         yield from _check_hub(hub, settings, context)
     except RateLimited as error:
-        what = "GitHub refuses us" if error.status else "our share is spent"
+        what = "GitHub refuses requests" if error.status else "our share is used up"
         evidence = f"{what} ({error.limit} limit) until {error.until:%H:%M:%S} UTC"
-        remedy = "Nothing is asked before then. `hostler github cost` shows what we ask for."
+        remedy = "No request is sent before then. `hostler github cost` shows the requests."
         yield Finding(GITHUB_CHECK, CheckStatus.WARNING, evidence, remedy)
     except ForgeError as error:
         yield Finding(GITHUB_CHECK, CheckStatus.FAILED, error.what, error.remedy)
@@ -127,7 +127,7 @@ def github_answers(context: CheckContext) -> Iterator[Finding]:
 
 def _check_hub(hub: GitHubHub, settings: Settings, context: CheckContext) -> Iterator[Finding]:
     yield Finding(
-        GITHUB_CHECK, CheckStatus.OK, f"{settings.github.api_url} knows us as {_check_login(hub)}"
+        GITHUB_CHECK, CheckStatus.OK, f"{settings.github.api_url} login: {_check_login(hub)}"
     )
     skew = (context.clock.now() - hub.transport.now()).total_seconds()
     if abs(skew) > MAX_CLOCK_SKEW:
@@ -140,8 +140,8 @@ def _check_hub(hub: GitHubHub, settings: Settings, context: CheckContext) -> Ite
             *_check_repository(hub, name),
             *_check_operations_issue(hub, name, repo.operations_issue_number),
         ]
-    for standing in hub.budget.list_statuses():
-        yield from _check_rate_limit(hub, standing)
+    for status in hub.budget.list_statuses():
+        yield from _check_rate_limit(hub, status)
     yield from found
 
 
@@ -155,10 +155,8 @@ def _check_repository(hub: GitHubHub, name: RepoName) -> Iterator[Finding]:
     try:
         found = forge.repository()
     except NotFound:
-        remedy = "Look at its name, and whether the token or App may see it."
-        yield Finding(
-            GITHUB_CHECK, CheckStatus.FAILED, f"{name}: there is no such repository for us", remedy
-        )
+        remedy = "Check its name, and the access of the token or App."
+        yield Finding(GITHUB_CHECK, CheckStatus.FAILED, f"{name}: not found, or no access", remedy)
         return
     if found.name != name:
         remedy = f'Write owner = "{found.name.owner}", name = "{found.name.name}".'
@@ -167,9 +165,9 @@ def _check_repository(hub: GitHubHub, name: RepoName) -> Iterator[Finding]:
         )
     if not found.can_push:
         remedy = "Give the token or App the rights to push and to open pull requests."
-        yield Finding(GITHUB_CHECK, CheckStatus.FAILED, f"{name}: we may not push", remedy)
+        yield Finding(GITHUB_CHECK, CheckStatus.FAILED, f"{name}: no permission to push", remedy)
         return
-    yield Finding(GITHUB_CHECK, CheckStatus.OK, f"{name}: we may push")
+    yield Finding(GITHUB_CHECK, CheckStatus.OK, f"{name}: push is permitted")
 
 
 def _check_operations_issue(hub: GitHubHub, name: RepoName, number: int) -> Iterator[Finding]:
@@ -180,7 +178,7 @@ def _check_operations_issue(hub: GitHubHub, name: RepoName, number: int) -> Iter
     try:
         issue = hub.urgent(name).issue(number)
     except Refused:
-        evidence = f"{name}#{number}, the operations issue, is not there for us"
+        evidence = f"{name}#{number}, the operations issue, does not exist, or access is denied"
         yield Finding(GITHUB_CHECK, CheckStatus.WARNING, evidence, remedy)
         return
     if issue.state != "open":
@@ -188,23 +186,21 @@ def _check_operations_issue(hub: GitHubHub, name: RepoName, number: int) -> Iter
         yield Finding(GITHUB_CHECK, CheckStatus.WARNING, evidence, remedy)
 
 
-def _check_rate_limit(hub: GitHubHub, standing: AccountStatus) -> Iterator[Finding]:
-    if standing.limit is None or standing.remaining is None or standing.resets_at is None:
-        yield Finding(
-            GITHUB_CHECK, CheckStatus.OK, f"{standing.account}: no limit of requests is named"
-        )
+def _check_rate_limit(hub: GitHubHub, status: AccountStatus) -> Iterator[Finding]:
+    if status.limit is None or status.remaining is None or status.resets_at is None:
+        yield Finding(GITHUB_CHECK, CheckStatus.OK, f"{status.account}: no rate limit is reported")
         return
-    share = hub.budget.caps.share(standing.limit)
-    ours = max(standing.remaining - (standing.limit - share), 0)
+    share = hub.budget.caps.share(status.limit)
+    own_share = max(status.remaining - (status.limit - share), 0)
     evidence = (
-        f"{standing.account}: {standing.remaining:,} of {standing.limit:,} requests are left "
-        f"until {standing.resets_at:%H:%M:%S} UTC"
+        f"{status.account}: {status.remaining:,} of {status.limit:,} requests are left "
+        f"until {status.resets_at:%H:%M:%S} UTC"
     )
-    if ours * 100 < share * LOW_REMAINING_PERCENT:
+    if own_share * 100 < share * LOW_REMAINING_PERCENT:
         remedy = (
             "Polls wait for the reset. See who else uses this token, and `hostler github cost`."
         )
-        evidence += f", {ours:,} of them for us"
+        evidence += f", {own_share:,} of them for us"
         yield Finding(GITHUB_CHECK, CheckStatus.WARNING, evidence, remedy)
     else:
         yield Finding(GITHUB_CHECK, CheckStatus.OK, evidence)

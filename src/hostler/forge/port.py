@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from hostler.forge.actions import Action
 from hostler.forge.github.rate_limit.limits import RateLimitBudget
@@ -34,6 +33,7 @@ class WorkflowRun:
     branch: str = ""
     foreign: bool = False
     url: str = ""
+    created_at: str = ""
 
     @property
     def check(self) -> str:
@@ -67,14 +67,14 @@ class WorkflowJob:
         return self.conclusion in FAILED_CONCLUSIONS
 
 
-def last_lines(log: str, lines: int, longest: int) -> str:
+def last_lines(log: str, lines: int, max_length: int) -> str:
     """Return the end of a log: at most so many lines, and so many characters of them."""
     whole = log.rstrip()
-    kept = whole[-longest:].splitlines()
-    if len(whole) > longest and len(kept) > 1:
+    shortened = whole[-max_length:].splitlines()
+    if len(whole) > max_length and len(shortened) > 1:
         # The first line is incomplete.
-        kept = kept[1:]
-    return "\n".join(kept[-lines:])
+        shortened = shortened[1:]
+    return "\n".join(shortened[-lines:])
 
 
 class ItemKind(StrEnum):
@@ -113,7 +113,8 @@ class Item:
     author: str
     body: str
     updated_at: str
-    payload: Mapping[str, Any]
+    # None if the host's answer was invalid.
+    content: ItemContent | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,11 @@ class Issue:
     is_pull: bool
     updated_at: str
     url: str
+    state_reason: str = ""
+    locked: bool = False
+    # How many issues block it; None if the host does not say.
+    blocker_count: int | None = None
+    author_association: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +206,29 @@ class Pull:
     mergeable: bool | None
     updated_at: str
     url: str
+    labels: frozenset[str] = frozenset()
+    # Empty if it was not merged.
+    merged_at: str = ""
+    author_association: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommentContent:
+    """A comment, a review comment or a review.
+
+    `verdict` is a review's state; `thread` the id of the first comment of its thread.
+    """
+
+    body: str
+    verdict: str = ""
+    thread: int = 0
+    path: str = ""
+    line: int = 0
+    url: str = ""
+    author_association: str = ""
+
+
+ItemContent = Issue | Pull | CommentContent | WorkflowRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hostler.config.agent_kinds import AGENT_KINDS
 from hostler.config.pools import DEFAULT_POOL, POOLS_FILE_NAME, PoolCaps, load_pools
 from hostler.config.settings import Agent, Runtime, Settings
 from hostler.errors import HostlerError
@@ -90,9 +91,6 @@ def read_policy(home: Path, settings: Settings) -> Policy:
     return policy_of(settings.runtime, load_pools(home / POOLS_FILE_NAME))
 
 
-# Whom each kind of agent calls. What is not here may call anybody, and says so by its `pool`.
-PROVIDERS = {"claude": "anthropic", "codex": "openai", "gemini": "google"}
-
 MAX_POOL_NAME = 200
 
 
@@ -123,6 +121,7 @@ def pool_of(agent: Agent) -> str:
     """The pool of a configured agent."""
     if agent.pool.strip():
         return pool_key(agent.pool)
-    if agent.kind == "opencode" and "/" in agent.model:
+    kind = AGENT_KINDS[agent.kind]
+    if kind.has_provider_in_model and "/" in agent.model:
         return pool_key(agent.model.partition("/")[0])
-    return PROVIDERS.get(agent.kind, DEFAULT_POOL)
+    return kind.provider or DEFAULT_POOL

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from hostler.errors import ForgeError
 from hostler.forge.actions import CreateComment, OpenIssue, RerunFailedJobs, decode_action
-from hostler.forge.github.payloads import parse_run
+from hostler.forge.events import content_as
 from hostler.forge.outbox.queue import build_token, enqueue_action
 from hostler.forge.port import Forge, ItemKind, WorkflowRun
 from hostler.intake.model import (
@@ -223,7 +223,7 @@ def fetch_unfinished_runs(forge: Forge, heads: Iterable[str]) -> dict[str, tuple
     found: dict[str, tuple[WorkflowRun, ...]] = {}
     for head in heads:
         try:
-            runs = [parse_run(item.payload) for item in forge.list_commit_runs(head).items]
+            runs = [content_as(item, WorkflowRun) for item in forge.list_commit_runs(head).items]
         except ForgeError:
             continue
         found[head] = tuple(run for run in runs if not run.over)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hostler.errors import ForgeError
-from hostler.forge.github.polling.ingest import event_key
+from hostler.forge.events import encode_content, event_key
 from hostler.forge.outbox.queue import build_token
 from hostler.forge.port import Blocking, Forge, Item, ItemKind, SurfaceFeed
 from hostler.intake.ci import UnfinishedRuns, decide_on_run, read_ci_state
@@ -211,7 +210,7 @@ def build_inbox_row(policy: RepoPolicy, item: Item) -> InboxRow:
         object_id=item.id,
         author=item.author,
         updated_at=item.updated_at,
-        payload=json.dumps(item.payload),
+        payload=encode_content(item.content),
     )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import datetime
 
 from hostler.errors import HostlerError
+from hostler.forge.events import encode_content
 from hostler.forge.port import Issue, ItemKind
 from hostler.intake.model import IssueEvent, StartTask, parse_event
 from hostler.intake.process import apply_effect, end_takeover
@@ -77,16 +77,8 @@ def _reopen_pull(tx: Transaction, policy: RepoPolicy, task: Task) -> int | None:
 
 def _store_issue_event(tx: Transaction, policy: RepoPolicy, issue: Issue) -> IssueEvent:
     """The issue's text as an event that has had its effect, so that agents read what was meant."""
-    payload = {
-        "number": issue.number,
-        "title": issue.title,
-        "body": issue.body,
-        "state": issue.state,
-        "user": {"login": issue.author},
-        "labels": [{"name": name} for name in sorted(issue.labels)],
-        "updated_at": issue.updated_at,
-        "html_url": issue.url,
-    }
+    # Without blockers: what an operator starts waits for nothing.
+    content = replace(issue, blocker_count=None, is_pull=False)
     row = InboxRow(
         repo_full_name=str(policy.repo),
         event_key=f"issue:{issue.number}{MANUAL_KEY_PART}{issue.updated_at}",
@@ -96,7 +88,7 @@ def _store_issue_event(tx: Transaction, policy: RepoPolicy, issue: Issue) -> Iss
         object_id=-issue.number,
         author=issue.author,
         updated_at=normal_stamp(issue.updated_at),
-        payload=json.dumps(payload),
+        payload=encode_content(content),
     )
     if add_inbox_row(tx, row):
         consume_inbox_rows(tx, policy.repo, [row.event_key])

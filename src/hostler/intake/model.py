@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
 
-from hostler.errors import ServerFailed
 from hostler.forge.actions import RerunFailedJobs
-from hostler.forge.github.payloads import (
-    parse_blocker_count,
-    parse_issue,
-    parse_label_name,
-    parse_pull,
-    parse_run,
-    parse_text,
-)
-from hostler.forge.port import ItemKind, WorkflowRun
+from hostler.forge.events import decode_content
+from hostler.forge.port import CommentContent, Issue, ItemKind, Pull, WorkflowRun
 from hostler.intake.markdown import TextDependencies
 from hostler.intake.operator_syntax import (
     InvalidCommand,
@@ -115,67 +105,49 @@ InboxEvent = IssueEvent | PullEvent | CommentEvent | WorkflowRunEvent | Unreadab
 
 
 def parse_event(row: InboxRow) -> InboxEvent:
-    """What this event says."""
+    """Return the event of an inbox row."""
     try:
-        payload = json.loads(row.payload)
-        return _PARSERS[ItemKind(row.kind)](row, payload)
-    except (ValueError, KeyError, TypeError, AttributeError, ServerFailed):
+        content = decode_content(row.kind, row.payload)
+    except (ValueError, RecursionError):
         return UnreadableEvent(row)
+    match content:
+        case Issue():
+            return IssueEvent(
+                row,
+                content.title,
+                content.body,
+                content.labels,
+                is_open=content.state == "open",
+                is_pull=content.is_pull,
+                blockers=content.blocker_count,
+            )
+        case Pull():
+            return _parse_pull(row, content)
+        case CommentContent():
+            return CommentEvent(
+                row,
+                content.body,
+                content.verdict,
+                content.thread or row.object_id,
+                content.path,
+                content.line,
+                content.url,
+            )
+        case WorkflowRun():
+            return WorkflowRunEvent(row, content)
 
 
-def _parse_issue(row: InboxRow, payload: dict[str, Any]) -> IssueEvent:
-    found = parse_issue(payload)
-    return IssueEvent(
-        row,
-        found.title,
-        found.body,
-        found.labels,
-        is_open=found.state == "open",
-        is_pull=found.is_pull,
-        blockers=parse_blocker_count(payload),
-    )
+def _parse_pull(row: InboxRow, pull: Pull) -> PullEvent | UnreadableEvent:
+    try:
+        merged_at = normal_stamp(pull.merged_at) if pull.merged_at else ""
+    except ValueError:
+        return UnreadableEvent(row)
+    is_open = pull.state == "open"
+    return PullEvent(row, is_open, pull.merged, pull.head_sha, pull.labels, merged_at)
 
 
-def _parse_pull(row: InboxRow, payload: dict[str, Any]) -> PullEvent:
-    found = parse_pull(payload)
-    merged_at = parse_text(payload, "merged_at")
-    return PullEvent(
-        row,
-        found.state == "open",
-        found.merged,
-        found.head_sha,
-        labels=frozenset(parse_label_name(label) for label in payload.get("labels") or ()),
-        merged_at=normal_stamp(merged_at) if merged_at else "",
-    )
-
-
-def _parse_comment(row: InboxRow, payload: dict[str, Any]) -> CommentEvent:
-    line = payload.get("line") or payload.get("original_line")
-    return CommentEvent(
-        row,
-        body=parse_text(payload, "body"),
-        verdict=parse_text(payload, "state") if row.kind == ItemKind.REVIEW else "",
-        thread=int(payload.get("in_reply_to_id") or row.object_id),
-        path=parse_text(payload, "path"),
-        line=line if isinstance(line, int) else 0,
-        url=parse_text(payload, "html_url"),
-    )
-
-
-def _parse_run(row: InboxRow, payload: dict[str, Any]) -> WorkflowRunEvent:
-    return WorkflowRunEvent(row, parse_run(payload))
-
-
-_PARSERS: dict[ItemKind, Callable[[InboxRow, dict[str, Any]], InboxEvent]] = {
-    ItemKind.ISSUE: _parse_issue,
-    ItemKind.PULL: _parse_pull,
-    ItemKind.ISSUE_COMMENT: _parse_comment,
-    ItemKind.REVIEW_COMMENT: _parse_comment,
-    ItemKind.REVIEW: _parse_comment,
-    ItemKind.WORKFLOW_RUN: _parse_run,
-}
 # What is read here; events of other kinds are not for us.
-EVENT_KINDS = tuple(kind.value for kind in _PARSERS)
+EVENT_KINDS = tuple(kind.value for kind in ItemKind)
 
 
 @dataclass(frozen=True, slots=True)

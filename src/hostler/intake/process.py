@@ -12,7 +12,6 @@ from typing import assert_never
 
 from hostler.errors import ForgeError, RateLimited, Refused, ServerFailed, Unauthorized
 from hostler.forge.actions import CreateComment
-from hostler.forge.github.polling.ingest import mark_events_processed
 from hostler.forge.outbox.queue import enqueue_action
 from hostler.forge.port import Blocking, Forge, ItemKind
 from hostler.intake.ci import UnfinishedRuns, apply_ci_effect
@@ -55,6 +54,7 @@ from hostler.model import format_timestamp
 from hostler.store.inbox import (
     FeedbackEvent,
     InboxRow,
+    consume_inbox_rows,
     hold,
     is_newest,
     mark_feedback_events_processed,
@@ -361,7 +361,7 @@ def process_inbox(
             task = apply_effect(tx, policy, effect)
             if task is not None:
                 changed[task] = None
-        mark_events_processed(tx, policy.repo, [row.event_key])
+        consume_inbox_rows(tx, policy.repo, [row.event_key])
     return ProcessResult(tuple(heard), tuple(changed))
 
 

@@ -170,7 +170,7 @@ class StopUnheard(RunError):
         super().__init__(
             f"The run {run} could not be told to stop: {error.strerror or error}.",
             safe="It is told again.",
-            remedy="Make room, or make the home writable.",
+            remedy="Free some disk space, or make the home writable.",
         )
         self.run = run
 

@@ -15,7 +15,7 @@ from hostler.sandbox.git.repository import RepoStore
 from hostler.sandbox.git.smart_http import GitAccess, GitBridge, GitCall
 from hostler.sandbox.http.errors import ApiError
 from hostler.sandbox.http.pipeline import ConnectionCut, Pipeline
-from hostler.sandbox.http.requests import ApiRequest, ApiResponse, json_response
+from hostler.sandbox.http.requests import SandboxRequest, SandboxResponse, json_response
 from hostler.sandbox.http.server import ABORT
 from hostler.sandbox.pulls.pushes import announce_push
 from hostler.sandbox.state.entities import Repo
@@ -44,11 +44,11 @@ def refusal_reason(path: str, headers: Mapping[str, str]) -> str | None:
     return None
 
 
-def git_bridge(world: World, repo_store: RepoStore) -> GitBridge:
+def _git_bridge(world: World, repo_store: RepoStore) -> GitBridge:
     """Return the smart-HTTP side of a world's repositories."""
 
     def look_up(call: GitCall, token: str | None) -> GitAccess:
-        return git_access(world, call, token)
+        return _git_access(world, call, token)
 
     return GitBridge(
         repo_store,
@@ -58,7 +58,7 @@ def git_bridge(world: World, repo_store: RepoStore) -> GitBridge:
     )
 
 
-def git_access(world: World, call: GitCall, token: str | None) -> GitAccess:
+def _git_access(world: World, call: GitCall, token: str | None) -> GitAccess:
     """Return what the owner of a token may do with the repository that a git client names."""
     try:
         viewer = identify(world, None if token is None else f"Bearer {token}")
@@ -93,7 +93,7 @@ class SandboxApp:
     def __init__(self, world: World | None = None, repo_store: RepoStore | None = None) -> None:
         self.world = world or World()
         self.world.repo_store = repo_store
-        self.git = git_bridge(self.world, repo_store) if repo_store else None
+        self.git = _git_bridge(self.world, repo_store) if repo_store else None
         self.pipeline = Pipeline(self.world, all_routes())
         self.webhook_sender = WebhookSender(self.world)
         self.control = ControlEndpoints(self)
@@ -120,18 +120,18 @@ class SandboxApp:
             return None
         if request is None:
             return await _send_response(
-                send, ApiResponse(413, b'{"message":"Payload too large"}'), False
+                send, SandboxResponse(413, b'{"message":"Payload too large"}'), False
             )
         await self._reply(scope, request, send)
         return None
 
-    async def respond(self, request: ApiRequest) -> ApiResponse:
+    async def respond(self, request: SandboxRequest) -> SandboxResponse:
         """Return the response to a request, without a socket."""
         if request.path == "/_sandbox" or request.path.startswith("/_sandbox/"):
             return await self.control.answer(request)
         return await self.pipeline.answer(request)
 
-    async def _reply(self, scope: Scope, request: ApiRequest, send: Send) -> None:
+    async def _reply(self, scope: Scope, request: SandboxRequest, send: Send) -> None:
         try:
             response = await self.respond(request)
         except ConnectionCut as cut:
@@ -154,7 +154,7 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 async def _read_request(
     scope: Scope, path: str, headers: dict[str, str], receive: Receive
-) -> ApiRequest | None:
+) -> SandboxRequest | None:
     """Return the request with its body; None if the body is too large."""
     chunks: list[bytes] = []
     size = 0
@@ -169,10 +169,10 @@ async def _read_request(
         path, root = path[len("/api/v3") :] or "/", root + "/api/v3"
     query = scope["query_string"].decode("ascii", "replace")
     client = (scope.get("client") or ("",))[0]
-    return ApiRequest(scope["method"], path, query, headers, b"".join(chunks), root, client)
+    return SandboxRequest(scope["method"], path, query, headers, b"".join(chunks), root, client)
 
 
-async def _send_response(send: Send, response: ApiResponse, head: bool) -> None:
+async def _send_response(send: Send, response: SandboxResponse, head: bool) -> None:
     headers = [
         (name.lower().encode("latin-1"), value.encode("latin-1", "replace"))
         for name, value in response.headers.items()

@@ -89,7 +89,7 @@ MAX_CLOCK_DRIFT_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class GitHubApp(Entity):
+class AppRegistration(Entity):
     """A GitHub App with its public key (PEM)."""
 
     kind: ClassVar[str] = "app"
@@ -123,7 +123,7 @@ class Installation(Entity):
         return owned and (self.repos is None or repo_id in self.repos)
 
 
-def app_of_jwt(world: World, token: str) -> Identity:
+def _app_of_jwt(world: World, token: str) -> Identity:
     """Return the App that signed a JWT; 401 if it is not valid now."""
     try:
         claims: dict[str, Any] = jwt.decode(token, options={"verify_signature": False})
@@ -142,11 +142,11 @@ def app_of_jwt(world: World, token: str) -> Identity:
     return Identity(key=f"app:{app.id}", budget_key=f"app:{app.id}", app_id=app.id, is_app=True)
 
 
-def _app_of_issuer(world: World, issuer: object) -> GitHubApp | None:
+def _app_of_issuer(world: World, issuer: object) -> AppRegistration | None:
     text = str(issuer)
     if text.isascii() and text.isdigit() and len(text) < 19:
-        return world.truth.get(GitHubApp, int(text))
-    return world.truth.find(GitHubApp, "client", text) if text else None
+        return world.truth.get(AppRegistration, int(text))
+    return world.truth.find(AppRegistration, "client", text) if text else None
 
 
 def _check_jwt_times(claims: dict[str, Any], now: float) -> None:
@@ -162,7 +162,7 @@ def _check_jwt_times(claims: dict[str, Any], now: float) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class AccessToken(Entity):
+class SandboxToken(Entity):
     """A secret that speaks for a user, or for an installation until it expires."""
 
     kind: ClassVar[str] = "token"
@@ -198,9 +198,9 @@ def identify(world: World, authorization: str | None) -> Identity:
         return ANONYMOUS
     secret = _secret_of(authorization)
     if secret.count(".") == 2:
-        return app_of_jwt(world, secret)
+        return _app_of_jwt(world, secret)
     # Found by digest, so that the time of the look-up tells nothing of the secret.
-    token = world.truth.find(AccessToken, fingerprint(secret))
+    token = world.truth.find(SandboxToken, fingerprint(secret))
     if token is None or not hmac.compare_digest(token.secret.encode(), secret.encode()):
         raise unauthorized("Bad credentials")
     if token.expires_at is not None and world.clock.now() >= token.expires_at:
@@ -210,7 +210,7 @@ def identify(world: World, authorization: str | None) -> Identity:
     return _identity_of(token)
 
 
-def _identity_of(token: AccessToken) -> Identity:
+def _identity_of(token: SandboxToken) -> Identity:
     if token.installation_id is None:
         budget_key = f"user:{token.login.lower()}"
         return Identity(key=f"token:{token.id}", budget_key=budget_key, login=token.login)

@@ -12,11 +12,11 @@ from hostler.sandbox.pulls.entities import PullRequest
 from hostler.sandbox.state.entities import (
     Comment,
     Issue,
-    IssueEvent,
     Label,
     MovedIssue,
     PullState,
     Repo,
+    TimelineEvent,
 )
 from hostler.sandbox.state.tables import Entity
 from hostler.sandbox.state.world import World
@@ -220,7 +220,7 @@ def delete_issue(world: World, issue: Issue) -> None:
     """Remove an issue with its comments; its number answers 410 from then on."""
     for comment in list(world.truth.group(Comment, "issue", issue.id).select()):
         world.remove(comment)
-    for event in list(world.truth.group(IssueEvent, "issue", issue.id).select()):
+    for event in list(world.truth.group(TimelineEvent, "issue", issue.id).select()):
         world.remove(event)
     world.remove(issue)
     world.put(MovedIssue(world.new_id("moved"), issue.repo_id, issue.number))
@@ -242,7 +242,7 @@ def transfer_issue(world: World, issue: Issue, target: Repo) -> Issue:
     world.put(made)
     for comment in list(world.truth.group(Comment, "issue", issue.id).select()):
         world.put(replace(comment, repo_id=target.id, issue_id=made.id, number=number))
-    for event in list(world.truth.group(IssueEvent, "issue", issue.id).select()):
+    for event in list(world.truth.group(TimelineEvent, "issue", issue.id).select()):
         world.put(replace(event, repo_id=target.id, issue_id=made.id))
     world.put(
         MovedIssue(

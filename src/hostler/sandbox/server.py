@@ -17,7 +17,7 @@ import httpx
 
 from hostler.errors import SandboxError
 from hostler.sandbox.app import SandboxApp
-from hostler.sandbox.auth import AccessToken, token_for
+from hostler.sandbox.auth import SandboxToken, token_for
 from hostler.sandbox.git.repository import RepoStore
 from hostler.sandbox.http.server import SandboxServer, listen_on, url_of_socket
 from hostler.sandbox.state import state_file
@@ -210,7 +210,7 @@ async def _load_or_seed(world: World, state: Path | None, seed: Path | None) -> 
 
 
 def _startup_info(world: World, state: Path | None) -> StartupInfo:
-    tokens = [token for token in world.truth.all(AccessToken) if token.installation_id is None]
+    tokens = [token for token in world.truth.all(SandboxToken) if token.installation_id is None]
     return StartupInfo(
         url=world.root,
         tokens={token.login: token.secret for token in tokens},

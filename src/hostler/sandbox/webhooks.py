@@ -68,7 +68,7 @@ class Webhook(Entity):
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookDelivery(Entity):
+class HookDelivery(Entity):
     """One delivery to a hook. `status_code` 0: no response."""
 
     kind: ClassVar[str] = "delivery"
@@ -116,8 +116,8 @@ def serialize_webhook(item: Webhook, frame: RenderContext) -> dict[str, Any]:
     }
 
 
-@serializer(WebhookDelivery, "bare", kept=False)
-def serialize_short_delivery(item: WebhookDelivery, _frame: RenderContext) -> dict[str, Any]:
+@serializer(HookDelivery, "bare", kept=False)
+def serialize_short_delivery(item: HookDelivery, _frame: RenderContext) -> dict[str, Any]:
     """Return a delivery in a list."""
     return {
         "id": item.id,
@@ -135,8 +135,8 @@ def serialize_short_delivery(item: WebhookDelivery, _frame: RenderContext) -> di
     }
 
 
-@serializer(WebhookDelivery, kept=False)
-def serialize_delivery(item: WebhookDelivery, frame: RenderContext) -> dict[str, Any]:
+@serializer(HookDelivery, kept=False)
+def serialize_delivery(item: HookDelivery, frame: RenderContext) -> dict[str, Any]:
     """Return a delivery with its payload."""
     headers = {"X-GitHub-Event": item.event, "X-GitHub-Delivery": item.guid}
     return {
@@ -190,7 +190,7 @@ class WebhookSender:
         """Record a delivery and start it."""
         world = self._world
         delivery = world.put(
-            WebhookDelivery(
+            HookDelivery(
                 id=world.new_id("delivery"),
                 repo_id=hook.repo_id,
                 hook_id=hook.id,
@@ -229,7 +229,7 @@ class WebhookSender:
         }
 
     def _forget(self, hook: Webhook) -> None:
-        made = self._world.truth.group(WebhookDelivery, "hook", hook.id).select()
+        made = self._world.truth.group(HookDelivery, "hook", hook.id).select()
         for old in made.cut(0, len(made) - MAX_DELIVERIES) if len(made) > MAX_DELIVERIES else ():
             self._world.remove(old)
 
@@ -243,17 +243,17 @@ class WebhookSender:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _deliver(self, hook: Webhook, delivery: WebhookDelivery, body: bytes) -> None:
+    async def _deliver(self, hook: Webhook, delivery: HookDelivery, body: bytes) -> None:
         async with self._turns.setdefault(hook.id, asyncio.Lock()):
             started = time.monotonic()
             code, status = await self._post(hook, delivery, body)
             duration = round(time.monotonic() - started, 3)
             after = replace(delivery, status=status, status_code=code, duration=duration)
             # It may have been forgotten meanwhile, or its hook be gone.
-            if self._world.truth.get(WebhookDelivery, delivery.id) is delivery:
+            if self._world.truth.get(HookDelivery, delivery.id) is delivery:
                 self._world.put(after)
 
-    async def _post(self, hook: Webhook, delivery: WebhookDelivery, body: bytes) -> tuple[int, str]:
+    async def _post(self, hook: Webhook, delivery: HookDelivery, body: bytes) -> tuple[int, str]:
         if not _is_local(hook.url):
             return 0, "not sent: the sandbox delivers to this machine only"
         wire = urlencode({"payload": body}).encode() if hook.content_type == "form" else body
@@ -275,7 +275,7 @@ def _to_json(value: Any, frame: RenderContext) -> Any:
     return serialize(value, frame) if isinstance(value, Entity) else value
 
 
-def _delivery_headers(hook: Webhook, delivery: WebhookDelivery, body: bytes) -> dict[str, str]:
+def _delivery_headers(hook: Webhook, delivery: HookDelivery, body: bytes) -> dict[str, str]:
     headers = {
         "User-Agent": "GitHub-Hookshot/sandbox",
         "Content-Type": CONTENT_TYPES[hook.content_type],

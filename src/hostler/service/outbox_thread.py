@@ -90,7 +90,7 @@ class OutboxThread:
     def _send(self) -> float | None:
         """Send what is due; return in how many seconds to check again."""
         try:
-            again = [self._sender.send_due(), self._reconciler.look_due()]
+            again = [self._sender.send_due(), self._reconciler.find_due()]
         except Exception as error:  # a busy database or a defect must not end the thread
             self._troubled(error)
             return ERROR_PAUSE_SECONDS

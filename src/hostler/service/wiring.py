@@ -11,7 +11,7 @@ from hostler.clock import Clock
 from hostler.config.settings import Runtime
 from hostler.forge.github.polling.cursors import PollWindow
 from hostler.forge.outbox.reconciler import WriteReconciler
-from hostler.forge.outbox.rules import OutboxPace
+from hostler.forge.outbox.rules import OutboxPolicy
 from hostler.forge.outbox.sender import OutboxSender
 from hostler.governor.holders import read_host
 from hostler.governor.leases import attach
@@ -271,7 +271,7 @@ def _build_outbox_thread(deps: ServiceDeps) -> OutboxThread:
         app.store,
         app.hub.urgent,
         deps.clock,
-        OutboxPace(between_writes=between),
+        OutboxPolicy(between_writes=between),
         settled=handle_settled_write,
         observe=deps.observe,
         scopes=(TASKS,),

@@ -203,16 +203,16 @@ def start_agent(spec: RunSpec, environment: Mapping[str, str]) -> AgentProcess:
     outputs = (_open_output(STDOUT_FILE), _open_output(STDERR_FILE))
     parent = os.getpid()
     try:
-        heard, said = os.pipe()
+        read_end, write_end = os.pipe()
         pid = os.fork()
     except OSError as error:
         raise AgentNotStarted(f"cannot fork: {error.strerror}") from None
     if pid == 0:
-        _run_child(spec, environment, (stdin, *outputs), said, parent)
+        _run_child(spec, environment, (stdin, *outputs), write_end, parent)
     os.close(stdin)
-    os.close(said)
+    os.close(write_end)
     # The pipe closes by itself when the program is executed.
-    with os.fdopen(heard, "rb") as file:
+    with os.fdopen(read_end, "rb") as file:
         problem = file.read().decode("utf-8", "replace")
     if problem:
         os.waitpid(pid, 0)
@@ -232,7 +232,11 @@ def _open_file(path: str, flags: int) -> int:
 
 
 def _run_child(
-    spec: RunSpec, environment: Mapping[str, str], files: tuple[int, ...], said: int, parent: int
+    spec: RunSpec,
+    environment: Mapping[str, str],
+    files: tuple[int, ...],
+    write_end: int,
+    parent: int,
 ) -> None:
     """Run in the forked child until the program is executed. Never returns."""
     try:
@@ -248,7 +252,7 @@ def _run_child(
         unblock_signals()
         _exec_program(spec.argv, environment)
     except BaseException as error:
-        os.write(said, str(error).encode("utf-8", "replace")[:4000])
+        os.write(write_end, str(error).encode("utf-8", "replace")[:4000])
     finally:
         os._exit(127)
 

@@ -48,7 +48,7 @@ def end_orphans_of_run(
 ) -> OrphanResult:
     """End remaining processes of the run in `folder`, whose shim is gone."""
     if run_files.is_locked(folder):
-        raise RunStillHeld(f"the shim of {os.fspath(folder)} lives")
+        raise RunStillHeld(f"the shim of {os.fspath(folder)} is running")
     try:
         shim = run_files.read_json(f"{os.fspath(folder)}/{run_files.SHIM_FILE}")
     except run_files.UnreadableRunFile as error:

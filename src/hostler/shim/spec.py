@@ -47,8 +47,8 @@ class RunSpec:
         "wrappers",
     )
 
-    def __init__(self, asked: Mapping[str, object]) -> None:
-        field = _Fields(asked)
+    def __init__(self, requested: Mapping[str, object]) -> None:
+        field = _Fields(requested)
         self.run = field.need("run", _nonempty_text)
         self.argv = field.need("argv", _argv)
         self.cwd = field.need("cwd", _absolute_path)
@@ -71,12 +71,12 @@ class RunSpec:
 
 
 class _Fields:
-    def __init__(self, asked: Mapping[str, object]) -> None:
-        self._asked = asked
+    def __init__(self, requested: Mapping[str, object]) -> None:
+        self._requested = requested
 
     def need(self, name: str, form: Callable[[object], T]) -> T:
         """Return a required field."""
-        value = self._asked.get(name)
+        value = self._requested.get(name)
         if value is None:
             raise InvalidSpec(f"{name} is missing")
         try:
@@ -86,7 +86,7 @@ class _Fields:
 
     def get(self, name: str, form: Callable[[object], T], otherwise: T) -> T:
         """Return an optional field."""
-        return otherwise if self._asked.get(name) is None else self.need(name, form)
+        return otherwise if self._requested.get(name) is None else self.need(name, form)
 
 
 def _text(value: object) -> str:
@@ -143,10 +143,10 @@ def _boolean(value: object) -> bool:
     return value
 
 
-def _int_between(least: int, most: int) -> Callable[[object], int]:
+def _int_between(minimum: int, maximum: int) -> Callable[[object], int]:
     def form(value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ValueError(f"must be a whole number from {least} to {most}")
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+            raise ValueError(f"must be a whole number from {minimum} to {maximum}")
         return value
 
     return form
@@ -167,12 +167,12 @@ def read_stop_file(path: str = run_files.STOP_FILE) -> StopFile | None:
     if not os.path.lexists(path):
         return None
     try:
-        asked = run_files.read_json(path) or {}
+        requested = run_files.read_json(path) or {}
     except run_files.UnreadableRunFile as error:
         return StopFile(str(error))
-    why = asked.get("why")
+    why = requested.get("why")
     try:
-        grace = parse_seconds(asked["grace_seconds"])
+        grace = parse_seconds(requested["grace_seconds"])
     except (KeyError, ValueError):
         grace = None
     return StopFile(why if isinstance(why, str) else "", grace)

@@ -189,7 +189,7 @@ STATE_WAITING, STATE_STARTED = "waiting", "started"
 EXIT_FILE_TIMEOUT_SECONDS = 60.0
 
 
-class ShimRefused(Exception):
+class StartRefused(Exception):
     """The agent is not started: the exit code and a sentence for the user."""
 
     def __init__(self, code: int, sentence: str) -> None:
@@ -201,7 +201,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run one agent; return the shim's exit code."""
     try:
         shim = _prepare(arguments)
-    except ShimRefused as refused:
+    except StartRefused as refused:
         _write_message(2, f"shim: {refused}\n")
         return refused.code
     if not _wait_for_go():
@@ -242,9 +242,9 @@ class Shim:
 
 def _prepare(arguments: Sequence[str]) -> Shim:
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
-        raise ShimRefused(EXIT_UNSUPPORTED, "agents run on Linux 5.3 or newer only")
+        raise StartRefused(EXIT_UNSUPPORTED, "agents run on Linux 5.3 or newer only")
     if len(arguments) != 1:
-        raise ShimRefused(EXIT_BAD_SPEC, "usage: python -I -S <shim> <run folder>")
+        raise StartRefused(EXIT_BAD_SPEC, "usage: python -I -S <shim> <run folder>")
     agent.block_signals()
     _close_extra_descriptors()
     spec = _read_spec(arguments[0])
@@ -253,13 +253,15 @@ def _prepare(arguments: Sequence[str]) -> Shim:
         agent.become_subreaper()
         shim = Shim(spec)
     except OSError as error:
-        raise ShimRefused(EXIT_UNSUPPORTED, f"this system lacks what is needed: {error}") from None
+        raise StartRefused(EXIT_UNSUPPORTED, f"this system is not supported: {error}") from None
     try:
         run_files.reserve_space(run_files.EXIT_FILE)
         shim.note(STATE_WAITING)
     except OSError as error:
         run_files.remove_files(f"{run_files.EXIT_FILE}.new", f"{run_files.SHIM_FILE}.new")
-        raise ShimRefused(EXIT_CANNOT_WRITE, f"cannot write to the run's folder: {error}") from None
+        raise StartRefused(
+            EXIT_CANNOT_WRITE, f"cannot write to the run's folder: {error}"
+        ) from None
     shim.announce()
     return shim
 
@@ -268,14 +270,14 @@ def _read_spec(folder: str) -> RunSpec:
     try:
         # Paths are relative from here on: the folder may be moved.
         os.chdir(folder)
-        asked = run_files.read_json(run_files.SPEC_FILE)
-        if asked is None:
+        requested = run_files.read_json(run_files.SPEC_FILE)
+        if requested is None:
             raise InvalidSpec(f"{run_files.SPEC_FILE} is missing")
-        return RunSpec(asked)
+        return RunSpec(requested)
     except OSError as error:
-        raise ShimRefused(EXIT_CANNOT_WRITE, f"cannot enter {folder}: {error.strerror}") from None
+        raise StartRefused(EXIT_CANNOT_WRITE, f"cannot enter {folder}: {error.strerror}") from None
     except (InvalidSpec, run_files.UnreadableRunFile) as error:
-        raise ShimRefused(EXIT_BAD_SPEC, f"bad spec in {folder}: {error}") from None
+        raise StartRefused(EXIT_BAD_SPEC, f"invalid spec in {folder}: {error}") from None
 
 
 def _claim_run() -> None:
@@ -283,16 +285,16 @@ def _claim_run() -> None:
     try:
         run_files.acquire_lock()
     except run_files.RunTaken:
-        raise ShimRefused(EXIT_TAKEN, "another shim has this run") from None
+        raise StartRefused(EXIT_TAKEN, "another shim has this run") from None
     except OSError as error:
-        raise ShimRefused(EXIT_CANNOT_WRITE, f"cannot lock the run: {error}") from None
+        raise StartRefused(EXIT_CANNOT_WRITE, f"cannot lock the run: {error}") from None
     try:
         before = run_files.read_json(run_files.SHIM_FILE)
         fresh = before is None or before.get("state") == STATE_WAITING
     except run_files.UnreadableRunFile:
         fresh = False
     if not fresh or os.path.lexists(run_files.EXIT_FILE):
-        raise ShimRefused(EXIT_USED, "this run has had its agent already")
+        raise StartRefused(EXIT_USED, "this run already had its agent")
 
 
 def _wait_for_go() -> bool:
@@ -303,12 +305,12 @@ def _wait_for_go() -> bool:
         return False
 
 
-def _write_exit_file(word: dict[str, object]) -> bool:
+def _write_exit_file(exit_record: dict[str, object]) -> bool:
     """Write `exit.json`, which the service waits for."""
     until = time.monotonic() + EXIT_FILE_TIMEOUT_SECONDS
     while True:
         try:
-            run_files.write_json(run_files.EXIT_FILE, word)
+            run_files.write_json(run_files.EXIT_FILE, exit_record)
             return True
         except OSError:
             if time.monotonic() >= until or os.stat(".").st_nlink == 0:

@@ -93,7 +93,7 @@ class ScreenDeps:
     zone: tzinfo | None = None
 
 
-class Canvas(Widget):
+class ScreenCanvas(Widget):
     """Shows a frame; repaints only lines that changed."""
 
     frame = ScreenFrame(())
@@ -178,7 +178,7 @@ class HostlerApp(App[None], inherit_bindings=False):
     """The application that shows the screen."""
 
     ENABLE_COMMAND_PALETTE = False
-    CSS = "Screen, Canvas { background: ansi_default; color: ansi_default; }"
+    CSS = "Screen, ScreenCanvas { background: ansi_default; color: ansi_default; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(key, f"press('{key}')", show=False, priority=True) for key in BOUND_KEYS
     ]
@@ -189,7 +189,7 @@ class HostlerApp(App[None], inherit_bindings=False):
         self.news = ScreenData(zone=means.zone)
         self.means = means
         self._terminal = Terminal()
-        self.canvas = Canvas()
+        self.canvas = ScreenCanvas()
         self._seen_at = means.clock.monotonic()
         self._events: asyncio.AbstractEventLoop | None = None
         self._over_soon = False
@@ -294,7 +294,7 @@ class HostlerApp(App[None], inherit_bindings=False):
         self.run_worker(work, thread=True, exit_on_error=False)
 
     def _look_again(self) -> None:
-        self.watcher.poll_all_soon()
+        self.watcher.look_now()
         self.post_message(StatusText(""))
 
     def _browse(self, url: str) -> None:

@@ -14,45 +14,45 @@ from hostler.service.snapshot.snapshot import SnapshotReader
 from hostler.store import Store, open_store
 from hostler.store.engine.backend import Place, SqlitePlace
 
-# For signs of life of agents, and for who holds the home: these are no commits.
+# Output of agents and locks of the home change without a commit: read again after this time.
 BUSY_POLL_SECONDS, IDLE_POLL_SECONDS = 5.0, 15.0
-# Many commits in a moment are one piece of news.
+# Commits within this time are read together.
 MIN_POLL_SECONDS = 0.25
-# How long it may take to notice that the screen has closed.
+# Maximum time to notice that the screen has closed.
 CLOSE_CHECK_SECONDS = 1.0
 MAX_RETRY_SECONDS = 5.0
 
 
 class SnapshotSource(Protocol):
-    """What is looked with. `mark` comes before `look`: what is committed between is not missed."""
+    """Reads snapshots. Call `mark` before `look`, so that no commit in between is missed."""
 
     def mark(self) -> int: ...
     def look(self) -> Mapping[str, Any]: ...
     def wait(self, mark: int, seconds: float) -> bool:
-        """Whether somebody has committed since, within this time."""
+        """Wait for a commit after the mark; return False if there was none within the time."""
         ...
 
     def forget(self) -> None:
-        """Begin anew with the next look."""
+        """Reopen everything for the next snapshot."""
         ...
 
 
-# What was seen, or why nothing was.
+# Receives a snapshot, or None and the reason.
 OnSnapshot = Callable[[Mapping[str, Any] | None, str], None]
 
 
 def retry_delay(failures: int) -> float:
-    """How long to wait after so many failures in a row: 1, 2, 4, then 5 seconds."""
+    """Return the wait after a number of failures in a row: 1, 2, 4, then 5 seconds."""
     return min(float(1 << min(failures - 1, 10)), MAX_RETRY_SECONDS)
 
 
 def poll_interval(seen: Mapping[str, Any]) -> float:
-    """How long a look is good for though nobody commits."""
+    """Return after how many seconds to read again without a commit."""
     return BUSY_POLL_SECONDS if seen["at_work"] else IDLE_POLL_SECONDS
 
 
 class SnapshotWatcher:
-    """A thread that looks, and tells what it saw."""
+    """A thread that reads snapshots and passes them on."""
 
     def __init__(self, outlook: SnapshotSource, clock: Clock, tell: OnSnapshot) -> None:
         self._outlook = outlook
@@ -64,20 +64,20 @@ class SnapshotWatcher:
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
 
     def end(self) -> None:
-        """Look no more, soon: nobody who quits waits for it."""
+        """Ask the thread to end, without waiting for it."""
         self._ended.set()
         self._pause.set()
 
     def join(self) -> None:
-        """Wait for its end."""
+        """Wait for the thread to end."""
         self._thread.join()
 
-    def poll_all_soon(self) -> None:
-        """One more look, from the beginning and from whatever thread."""
+    def look_now(self) -> None:
+        """Reopen everything and read a snapshot now, on the calling thread."""
         if not self._ended.is_set():
             self._outlook.forget()
             self._look()
@@ -100,13 +100,13 @@ class SnapshotWatcher:
             self._rest(*found)
 
     def _look(self) -> tuple[int, float] | None:
-        """A mark, and how long this look is good for; None: it failed."""
+        """Read a snapshot; return its mark and how long it is valid, or None if it failed."""
         with self._one:
             try:
                 mark = self._outlook.mark()
                 seen = self._outlook.look()
             except Exception as error:
-                # Whatever it is: a screen that stands still and says nothing would be worse.
+                # Report any error: a screen that stops updating silently would be worse.
                 self._outlook.forget()
                 self._tell(None, describe_error(error))
                 return None
@@ -122,11 +122,11 @@ class SnapshotWatcher:
                 if left <= 0 or self._outlook.wait(mark, min(left, CLOSE_CHECK_SECONDS)):
                     return
             except Exception:
-                return  # the next look says what it is
+                return  # the next read reports the error
 
 
 def describe_error(error: Exception) -> str:
-    """Why nothing was seen."""
+    """Describe why reading failed."""
     if isinstance(error, HostlerError):
         return " ".join(error.lines())
     if isinstance(error, OSError) and error.strerror:
@@ -135,7 +135,7 @@ def describe_error(error: Exception) -> str:
 
 
 class HomeSnapshots:
-    """A home, opened when it can be; settings are read anew with each opening."""
+    """Snapshots of a home, opened when possible; each opening reloads the settings."""
 
     def __init__(self, home: Path, settings: Callable[[], Settings]) -> None:
         self._home = home
@@ -163,7 +163,7 @@ class HomeSnapshots:
                 self._reader is not None
                 and database_file_id(self._reader.store.place) != self._file
             ):
-                # Another database lies there now, or none: the old one is nobody's any more.
+                # The database file was replaced or deleted: reopen it.
                 self._close()
             if self._reader is None:
                 settings = self._settings()
@@ -179,7 +179,7 @@ class HomeSnapshots:
 
 
 def database_file_id(place: Place) -> tuple[int, int] | None:
-    """Which file is the database; None for a server, or if there is none."""
+    """Return the identity of the database file; None for a server or a missing file."""
     if not isinstance(place, SqlitePlace):
         return None
     try:
@@ -190,7 +190,7 @@ def database_file_id(place: Place) -> tuple[int, int] | None:
 
 
 class ServiceSnapshots:
-    """The house of the service in this process, with the settings that are in force."""
+    """Snapshots of the service in this process, with its effective settings."""
 
     def __init__(self, home: Path, store: Store, settings: Callable[[], Settings]) -> None:
         self._home = home
@@ -211,4 +211,4 @@ class ServiceSnapshots:
         return self._store.wait_for_change(mark, seconds) != mark
 
     def forget(self) -> None:
-        """It is the service's: nothing is closed."""
+        """Do nothing: the store belongs to the service."""

@@ -112,7 +112,7 @@ class StopDialog:
 
 @dataclass(frozen=True, slots=True)
 class UrlDialog:
-    """An address, for whoever has no browser here."""
+    """An address, shown if there is no browser."""
 
     url: str
     scroll: int = 0

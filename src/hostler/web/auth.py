@@ -213,7 +213,7 @@ _CREATE_REMEDY = "Create one (openssl rand -hex 32) that only you can read (chmo
 
 
 @dataclass(frozen=True, slots=True)
-class AccessToken:
+class WebToken:
     """The access token, and where it is stored."""
 
     value: str = field(repr=False)
@@ -229,13 +229,13 @@ class NoToken(HostlerError):
 
 def read_or_create_token(
     web: Web, home: Path, environment: Mapping[str, str], *, require_own: bool
-) -> AccessToken:
+) -> WebToken:
     """Return the configured token, or create one in the home directory.
 
     With `require_own`, raise NoToken if none is configured.
     """
     if web.token_env:
-        found = AccessToken(environment.get(web.token_env, "").strip(), f"${web.token_env}")
+        found = WebToken(environment.get(web.token_env, "").strip(), f"${web.token_env}")
     elif web.token_file:
         found = _read_token_file(Path(os.path.expanduser(web.token_file)))  # noqa: PTH111
     elif require_own:
@@ -252,7 +252,7 @@ def read_or_create_token(
     return found
 
 
-def find_token(web: Web, home: Path, environment: Mapping[str, str]) -> AccessToken | None:
+def find_token(web: Web, home: Path, environment: Mapping[str, str]) -> WebToken | None:
     """Return the current token, or None if there is no usable one. Creates none."""
     if not (web.token_env or web.token_file or (home / AUTH_FILE_NAME).exists()):
         return None
@@ -262,7 +262,7 @@ def find_token(web: Web, home: Path, environment: Mapping[str, str]) -> AccessTo
         return None
 
 
-def _create_token(home: Path) -> AccessToken:
+def _create_token(home: Path) -> WebToken:
     """Create the home's token once. Concurrent callers get the same token."""
     path = home / AUTH_FILE_NAME
     private_folder(home)
@@ -283,10 +283,10 @@ def _create_token(home: Path) -> AccessToken:
     return _read_token_file(path)
 
 
-def _read_token_file(path: Path) -> AccessToken:
+def _read_token_file(path: Path) -> WebToken:
     try:
         _require_private(path)
-        return AccessToken(
+        return WebToken(
             read_regular_file(path, _MAX_TOKEN_LENGTH).decode("ascii").strip(), str(path)
         )
     except NotRegularFile as error:

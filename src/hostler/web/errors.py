@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from hostler.bus.errors import BadRequest, BusError, BusMissing
+from hostler.bus.errors import BusError, BusMissing, InvalidBusRequest
 from hostler.errors import ConfigError, HostlerError, StoreConflict, StoreError
 from hostler.planner.dependencies import DependencyError
 from hostler.service.tasks.details import NoSuchTask
@@ -86,7 +86,7 @@ STATUS_BY_ERROR: tuple[tuple[type[HostlerError], int], ...] = (
     (StoreConflict, 409),
     (NotSubmitted, 422),
     (DependencyError, 422),
-    (BadRequest, 422),
+    (InvalidBusRequest, 422),
     (BusError, 503),
     (StoreError, 503),
     (ConfigError, 503),

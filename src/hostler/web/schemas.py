@@ -152,7 +152,7 @@ class TaskPage(BaseModel):
     next: str | None
 
 
-class ChangedTask(BaseModel):
+class TaskAfterChange(BaseModel):
     """A task after a command."""
 
     id: str
@@ -164,7 +164,7 @@ class ChangedTask(BaseModel):
 class ChangedTasks(BaseModel):
     """All tasks that a command changed."""
 
-    changed: list[ChangedTask]
+    changed: list[TaskAfterChange]
 
 
 class BusMessages(BaseModel):
@@ -178,7 +178,7 @@ def build_changed_tasks(tasks: Iterable[Task]) -> ChangedTasks:
     """Return the response that lists the changed tasks."""
     return ChangedTasks(
         changed=[
-            ChangedTask(id=one.id, project=one.project, state=one.state, reason=one.reason)
+            TaskAfterChange(id=one.id, project=one.project, state=one.state, reason=one.reason)
             for one in tasks
         ]
     )

@@ -24,7 +24,7 @@ from hostler.store import Store
 from hostler.telemetry import names
 from hostler.telemetry.logs import EventLog
 from hostler.web.app import build_app
-from hostler.web.auth import AccessToken, AuthPolicy, read_or_create_token
+from hostler.web.auth import AuthPolicy, WebToken, read_or_create_token
 from hostler.web.context import WebContext
 from hostler.web.discovery import write_address_file
 from hostler.web.errors import build_error_response
@@ -254,7 +254,7 @@ class RunningApi:
     """A running API."""
 
     url: str
-    token: AccessToken
+    token: WebToken
     is_remote: bool
 
     def describe(self) -> str:

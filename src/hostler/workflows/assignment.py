@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Any
 
 from hostler.agents.assignment import Assignment, RunLimits
 from hostler.config.settings import Repo, Tasks
-from hostler.forge.port import ItemKind
+from hostler.forge.events import decode_content
+from hostler.forge.port import ItemKind, WorkflowRun
 from hostler.intake.model import CommentEvent
 from hostler.store.inbox import InboxRow
 from hostler.store.tasks import Flow, Task
@@ -59,11 +59,10 @@ def _association(login: str, row: InboxRow | None) -> str:
     if row is None or row.author.lower() != login.lower():
         return ""
     try:
-        payload = json.loads(row.payload)
+        content = decode_content(row.kind, row.payload)
     except (ValueError, RecursionError):
         return ""
-    found = payload.get("author_association") if isinstance(payload, dict) else None
-    return found if isinstance(found, str) else ""
+    return "" if isinstance(content, WorkflowRun) else content.author_association
 
 
 NO_REPO_PROMPTS = RepoPrompts()

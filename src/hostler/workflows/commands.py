@@ -250,4 +250,4 @@ def finish_restart(tx: Transaction, ok: bool, detail: str = "") -> Operation | N
 def _answer_text(ok: bool, detail: str) -> str:
     if ok:
         return f"Restarted. {detail}".strip()
-    return f"The restart failed: {detail or 'no reason is known.'}"
+    return f"The restart failed: {detail or 'no reason given.'}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from hostler.errors import Gone, HostlerError, Moved, NotFound
-from hostler.forge.github.payloads import parse_pull
+from hostler.forge.events import content_as
 from hostler.forge.outbox.sender import OUTBOX_SCOPE as OUTBOX
 from hostler.forge.port import Forge, Item, Pull
 from hostler.intake.decisions import build_inbox_row
@@ -219,7 +219,7 @@ def resume_pull(
         here = read_pull_snapshot(tx, watch, number)
     _raise_if_refused(check_local(here))
     there = _read_remote_pull(forge, here)
-    _raise_if_refused(check_remote(here, parse_pull(there.item.payload), order.head_sha))
+    _raise_if_refused(check_remote(here, content_as(there.item, Pull), order.head_sha))
     for thread in filter(None, (number, here.pull.issue_number)):
         _raise_if_refused(
             check_label(f"{watch.repo}#{thread}", _read_labels(forge, thread), watch.labels.ignore)
@@ -270,7 +270,7 @@ def check_blocked(
         here = read_pull_snapshot(tx, watch, task.pr_number)
     _raise_if_refused(check_local(here))
     there = _read_remote_pull(forge, here)
-    _raise_if_refused(check_remote(here, parse_pull(there.item.payload), order.head_sha))
+    _raise_if_refused(check_remote(here, content_as(there.item, Pull), order.head_sha))
     return there
 
 
@@ -299,7 +299,7 @@ def _resume_in_transaction(
     row = build_inbox_row(watch, there.item)
     # An older version that says "closed" and waits in the inbox comes too late from now on.
     add_inbox_row(tx, replace(row, updated_at=normal_stamp(row.updated_at)))
-    head = parse_pull(there.item.payload).head_sha
+    head = content_as(there.item, Pull).head_sha
     after = replace(
         pull,
         status=PullStatus.AWAITING_FEEDBACK,

@@ -11,8 +11,8 @@ from itertools import takewhile
 from hostler.agents.outcomes import Outcome
 from hostler.agents.result import AgentResult
 from hostler.checkouts.names import build_branch_name, slugify
-from hostler.forge.github.payloads import parse_pull, parse_run
-from hostler.forge.port import Forge, Item, ItemKind, last_lines
+from hostler.forge.events import content_as
+from hostler.forge.port import Forge, Item, ItemKind, Pull, WorkflowRun, last_lines
 from hostler.intake.ci import build_flaky_issue, build_rerun
 from hostler.intake.decisions import build_inbox_row
 from hostler.intake.model import CommentEvent, IssueEvent, WorkflowRunEvent, parse_event
@@ -56,10 +56,10 @@ def still_fails(forge: Forge, failure: CiFailure) -> bool:
     found, seen = forge.workflow_run(failure.seen.row.object_id), failure.seen
     if found is None:
         return False
-    now = parse_run(found.payload)
+    now = content_as(found, WorkflowRun)
     if not now.failed or now.attempt != seen.run.attempt:
         return False
-    return parse_pull(forge.pull(seen.row.scope_number).payload).head_sha == now.head_sha
+    return content_as(forge.pull(seen.row.scope_number), Pull).head_sha == now.head_sha
 
 
 def load_logs(forge: Forge, failures: Iterable[CiFailure], lines: int) -> tuple[CiFailure, ...]:

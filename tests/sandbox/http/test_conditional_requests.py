@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hostler.sandbox.auth import AccessToken
+from hostler.sandbox.auth import SandboxToken
 
 COMMENTS = "/repos/alice/demo/issues/comments"
 
@@ -57,7 +57,7 @@ def test_a_page_that_is_not_full_changes_its_tag(local):
 
 
 def test_tags_differ_between_users_and_between_tokens_of_one_user(local):
-    local.world.put(AccessToken(900, "ghp_second", "alice"))
+    local.world.put(SandboxToken(900, "ghp_second", "alice"))
     tags = {
         local.get(COMMENTS).headers["ETag"],
         local.get(COMMENTS, login="bob").headers["ETag"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.sandbox.auth import AccessToken
+from hostler.sandbox.auth import SandboxToken
 
 ZEN = "/zen"
 
@@ -118,6 +118,6 @@ def test_missing_things_are_paid_and_wrong_credentials_are_not(strict):
 
 
 def test_all_tokens_of_a_user_spend_one_budget(strict):
-    strict.world.put(AccessToken(strict.world.new_id("token"), "second", "Alice"))
+    strict.world.put(SandboxToken(strict.world.new_id("token"), "second", "Alice"))
     strict.get(ZEN)
     assert strict.get(ZEN, token="second").headers["X-RateLimit-Used"] == "2"

@@ -24,7 +24,7 @@ from hostler.sandbox.state import state_file
 from hostler.sandbox.state.seed import Seeder
 from hostler.sandbox.state.state_file import dump_state, load_state
 from hostler.sandbox.state.world import World
-from hostler.sandbox.webhooks import WebhookDelivery
+from hostler.sandbox.webhooks import HookDelivery
 
 
 def busy(local: Local) -> None:
@@ -47,7 +47,7 @@ def test_a_saved_world_comes_back_equal(local):
     load_state(other, state)
     assert json.loads(json.dumps(dump_state(other))) == state
     assert other.truth.everything() == [
-        item for item in local.world.truth.everything() if not isinstance(item, WebhookDelivery)
+        item for item in local.world.truth.everything() if not isinstance(item, HookDelivery)
     ]
     assert other.clock.now() == START
 

@@ -65,13 +65,13 @@ class AgentProgram:
         """Return its command: its name, or as in the settings."""
         return tuple(agent.command) or (self.name,)
 
-    def names_session(self, name: str) -> bool:
+    def is_session_id(self, name: str) -> bool:
         """Return whether a session id has this form. An agent may print any other."""
         return re.fullmatch(self.session, name) is not None
 
-    def resumed(self, work: Assignment) -> str:
+    def session_argument(self, work: Assignment) -> str:
         """Return the session to resume as an argument; empty: a new one."""
-        return work.session if self.names_session(work.session) else ""
+        return work.session if self.is_session_id(work.session) else ""
 
     def mistakes(self, agent: Agent, path: str) -> Sequence[Problem]:
         """Return a mistake if the program is missing."""
@@ -87,7 +87,7 @@ def check_program_exists(program: str, path: str) -> list[Problem]:
     """Return a mistake if the program is missing. One inside the checkout is not known yet."""
     if _is_in_checkout(program) or find_program(program, path):
         return []
-    hint = "Install it, or write its whole path."
+    hint = "Install it, or set its full path."
     return [Problem("command", f'"{program}"', "a program on PATH", hint)]
 
 
@@ -130,7 +130,7 @@ def fill_prompt(argv: Sequence[str], how: str, path: Path) -> tuple[tuple[str, .
     A placeholder is replaced wherever it occurs. A prompt that is passed as a file is the last
     argument if no placeholder names its position.
     """
-    filled = tuple(word.replace(PROMPT_PLACEHOLDER, str(path)) for word in argv)
+    filled = tuple(argument.replace(PROMPT_PLACEHOLDER, str(path)) for argument in argv)
     if how == "stdin":
         return filled, str(path)
     return (filled if filled != tuple(argv) else (*filled, str(path))), ""
@@ -141,7 +141,7 @@ MAX_QUOTE_LENGTH = 300
 # From here on, an exit code means a signal.
 FIRST_SIGNAL_CODE = 128
 UNKNOWN_HINT = (
-    "Its version may be newer than those that are known: see `hostler agents check`, and try "
+    "Its version may be newer than the known ones: see `hostler agents check`, and try "
     "`hostler agents classify` on the kept stream."
 )
 
@@ -150,7 +150,7 @@ def judge_stream_end(exit_code: int | None, tally: StreamTally) -> RunVerdict:
     """Judge the end of a program by its stream."""
     ended = tally.finished
     if ended is not None and ended.ok and exit_code == 0:
-        return RunVerdict(Outcome.SUCCESS, DecidedBy.STREAM, "Its last event says that it is done.")
+        return RunVerdict(Outcome.SUCCESS, DecidedBy.STREAM, "Its last event reported success.")
     if ended is not None and not ended.ok:
         return _judge_failed(tally, ended.outcome, ended.text)
     if not tally.said and exit_code is not None and 0 < exit_code < FIRST_SIGNAL_CODE:
@@ -160,7 +160,7 @@ def judge_stream_end(exit_code: int | None, tally: StreamTally) -> RunVerdict:
         return RunVerdict(Outcome.CRASH, DecidedBy.STREAM, why)
     found = judge_exit_code(exit_code)
     if ended is not None:
-        return replace(found, why=f"{found.why} It had said it was done.")
+        return replace(found, why=f"{found.why} It had reported success.")
     return (
         replace(found, why=f"{found.why} {UNKNOWN_HINT}")
         if tally.said and (exit_code or 0) > 0
@@ -172,9 +172,9 @@ def _judge_failed(tally: StreamTally, outcome: Outcome | None, text: str) -> Run
     """A limit named by its failing request comes before the status of the request."""
     fault = tally.fault.reason if tally.fault else None
     found = fault if fault is Outcome.QUOTA or outcome is None else outcome
-    said = format_code(text, MAX_QUOTE_LENGTH)
+    quoted = format_code(text, MAX_QUOTE_LENGTH)
     if found is None:
-        told = f"It says that it failed, in words that are not known: {said}. {UNKNOWN_HINT}"
+        told = f"It failed with an unknown message: {quoted}. {UNKNOWN_HINT}"
         return RunVerdict(Outcome.CRASH, DecidedBy.STREAM, told)
     return RunVerdict(found, DecidedBy.STREAM, quote_failure(text, found))
 
@@ -182,14 +182,14 @@ def _judge_failed(tally: StreamTally, outcome: Outcome | None, text: str) -> Run
 def quote_failure(text: str, outcome: Outcome) -> str:
     """Return the program's own message about its failure, or how it exited."""
     if not text.strip():
-        return f"It says that it ended with {outcome}."
+        return f"It reported the outcome {outcome}."
     return f"It says: {format_code(text, MAX_QUOTE_LENGTH)}"
 
 
 def _judge_not_begun(exit_code: int, tally: StreamTally) -> RunVerdict:
     why = f"It ended with {exit_code} before it began"
-    said = f": {format_code(tally.aside, MAX_QUOTE_LENGTH)}" if tally.aside.strip() else "."
-    return RunVerdict(Outcome.CONFIG, DecidedBy.EXIT_CODE, f"{why}{said}")
+    quoted = f": {format_code(tally.aside, MAX_QUOTE_LENGTH)}" if tally.aside.strip() else "."
+    return RunVerdict(Outcome.CONFIG, DecidedBy.EXIT_CODE, f"{why}{quoted}")
 
 
 # What lines of one type mean.
@@ -228,7 +228,7 @@ class StreamAdapter:
         if (
             not isinstance(event, SessionEvent)
             or not event.id
-            or self.PROGRAM.names_session(event.id)
+            or self.PROGRAM.is_session_id(event.id)
         ):
             return event
         return Noise(line.text)

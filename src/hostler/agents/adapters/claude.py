@@ -228,6 +228,6 @@ class ClaudeAdapter(StreamAdapter):
             argv += ALLOW_TOOLS_AS_ROOT if os.geteuid() == 0 else SKIP_PERMISSIONS
         if agent.model:
             argv += ["--model", agent.model]
-        if session := PROGRAM.resumed(work):
+        if session := PROGRAM.session_argument(work):
             argv += ["--resume", session]
         return Launch((*argv, *agent.extra_args), str(work.checkout), env, str(work.prompt_file))

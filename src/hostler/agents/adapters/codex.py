@@ -198,7 +198,7 @@ class CodexAdapter(StreamAdapter):
         if agent.model:
             argv += ["--model", agent.model]
         argv += agent.extra_args
-        if session := PROGRAM.resumed(work):
+        if session := PROGRAM.session_argument(work):
             argv += ["resume", session]
         # The prompt is passed on standard input.
         return Launch((*argv, "-"), str(work.checkout), env, str(work.prompt_file))

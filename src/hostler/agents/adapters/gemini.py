@@ -163,7 +163,7 @@ class GeminiAdapter(StreamAdapter):
             argv += SKIP_PERMISSIONS
         if agent.model:
             argv += ["--model", agent.model]
-        if session := PROGRAM.resumed(work):
+        if session := PROGRAM.session_argument(work):
             argv += ["--resume", session]
         return Launch((*argv, *agent.extra_args), str(work.checkout), env, str(work.prompt_file))
 

@@ -18,11 +18,11 @@ _MAX_SECOND = 4_102_444_800
 
 def parse_object(text: str) -> Mapping[str, Any] | None:
     """Parse a text that is one JSON object; empty otherwise."""
-    begun = text.lstrip()
-    if not begun.startswith("{"):
+    stripped = text.lstrip()
+    if not stripped.startswith("{"):
         return None
     try:
-        found = json.loads(begun)
+        found = json.loads(stripped)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
@@ -30,11 +30,11 @@ def parse_object(text: str) -> Mapping[str, Any] | None:
 
 def parse_leading_object(text: str) -> Mapping[str, Any] | None:
     """Parse the JSON object at the start of a text; other text may follow."""
-    begun = text.lstrip()
-    if not begun.startswith("{"):
+    stripped = text.lstrip()
+    if not stripped.startswith("{"):
         return None
     try:
-        found, _ = json.JSONDecoder().raw_decode(begun)
+        found, _ = json.JSONDecoder().raw_decode(stripped)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

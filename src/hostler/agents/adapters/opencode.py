@@ -160,6 +160,6 @@ class OpencodeAdapter(StreamAdapter):
             argv += ["--auto"]
         if agent.model:
             argv += ["--model", agent.model]
-        if session := PROGRAM.resumed(work):
+        if session := PROGRAM.session_argument(work):
             argv += ["--session", session]
         return Launch((*argv, *agent.extra_args), str(work.checkout), env, str(work.prompt_file))

@@ -66,14 +66,14 @@ def classify_status(status: int) -> Outcome | None:
     return Outcome.SERVER_ERROR if 500 <= status < 600 else None
 
 
-def needs_payment(status: int, *said: str) -> bool:
+def needs_payment(status: int, *codes: str) -> bool:
     """Return whether an answer requires payment, by its status or error code."""
-    return status == PAYMENT_REQUIRED or any(word in BILLING_ERRORS for word in said)
+    return status == PAYMENT_REQUIRED or any(code in BILLING_ERRORS for code in codes)
 
 
-def classify_error_code(word: str) -> Outcome | None:
+def classify_error_code(code: str) -> Outcome | None:
     """Return the outcome for an error object's `type` or `code`; None if unknown."""
-    return _OUTCOMES_BY_CODE.get(word)
+    return _OUTCOMES_BY_CODE.get(code)
 
 
 _UNIT_SECONDS = {
@@ -130,13 +130,13 @@ def find_clock_time(message: str) -> str:
     return found[1] if found else ""
 
 
-def parse_clock_time(said: str, now: datetime, zone: tzinfo | None = None) -> datetime | None:
+def parse_clock_time(codes: str, now: datetime, zone: tzinfo | None = None) -> datetime | None:
     """Return the end of such a minute in UTC; None for anything else.
 
     Without a zone, the local one. A time without a date is always today, even if it is
     past: for other days the program prints the date.
     """
-    found = _CLOCK_TIME.fullmatch(said)
+    found = _CLOCK_TIME.fullmatch(codes)
     if found is None:
         return None
     try:
@@ -152,8 +152,8 @@ def resolve_clock_time(event: Event, now: datetime, zone: tzinfo | None = None) 
     """Return the event with its clock time converted to a timestamp."""
     if not isinstance(event, LimitSignal) or not event.clock_time or event.resets_at:
         return event
-    moment = parse_clock_time(event.clock_time, now, zone)
-    return replace(event, resets_at=format_timestamp(moment)) if moment else event
+    timestamp = parse_clock_time(event.clock_time, now, zone)
+    return replace(event, resets_at=format_timestamp(timestamp)) if timestamp else event
 
 
 def _local_time(found: re.Match[str], today: datetime) -> datetime:

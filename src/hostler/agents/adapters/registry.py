@@ -1,4 +1,4 @@
-"""The registry of agent kinds."""
+"""The adapters of all agent kinds. Facts that need no adapter are in `config.agent_kinds`."""
 
 from __future__ import annotations
 

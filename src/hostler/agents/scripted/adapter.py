@@ -51,14 +51,14 @@ class ScriptedAdapter:
             why = "It exited with 0, but without its last event."
             return RunVerdict(Outcome.CRASH, DecidedBy.STREAM, why)
         if ended is not None and not ended.ok and ended.outcome not in {None, Outcome.SUCCESS}:
-            why = ended.text or f"It says that it ended with {ended.outcome}."
+            why = ended.text or f"It reported the outcome {ended.outcome}."
             return RunVerdict(ended.outcome or Outcome.CRASH, DecidedBy.STREAM, why)
         if tally.limit is not None and exit_code != 0:
-            why = f"It ended while a limit stood: {tally.limit.reason}."
+            why = f"It ended while it was rate limited: {tally.limit.reason}."
             return RunVerdict(tally.limit.reason, DecidedBy.STREAM, why)
         if ended is not None and not ended.ok and exit_code == 0:
             return RunVerdict(
-                Outcome.CRASH, DecidedBy.STREAM, ended.text or "It says that it failed."
+                Outcome.CRASH, DecidedBy.STREAM, ended.text or "It reported a failure."
             )
         return judge_exit_code(exit_code)
 

@@ -49,74 +49,74 @@ class ScriptEnded(Exception):
         self.code = code
 
 
-def choose_scene(script: Script, stage: ScriptContext) -> ScriptScene:
+def choose_scene(script: Script, inputs: ScriptContext) -> ScriptScene:
     """Return the first scene whose conditions hold."""
     for scene in script.scenes:
-        if all(CONDITIONS[name](stage, wanted) for name, wanted in scene.when.items()):
+        if all(CONDITIONS[name](inputs, wanted) for name, wanted in scene.when.items()):
             return scene
     raise StepFailed("no scene fits this run")
 
 
-def play_scene(scene: ScriptScene, stage: ScriptContext) -> int:
+def play_scene(scene: ScriptScene, inputs: ScriptContext) -> int:
     """Play to the end, or to the step that ends it. Return the exit code."""
     try:
         for step in scene.steps:
             if step.verb == "fail":
-                _fail(stage, step)
+                _fail(inputs, step)
             else:
-                STEP_ACTIONS[step.verb](stage, step.value)
+                STEP_ACTIONS[step.verb](inputs, step.value)
     except ScriptEnded as curtain:
         return curtain.code
     emit(Finished(ok=True, outcome=Outcome.SUCCESS))
     return 0
 
 
-def _issue_field(stage: ScriptContext, name: str) -> Any:
-    issue = stage.context.get("issue")
+def _issue_field(inputs: ScriptContext, name: str) -> Any:
+    issue = inputs.context.get("issue")
     return issue.get(name) if isinstance(issue, Mapping) else None
 
 
 CONDITIONS: dict[str, Callable[[ScriptContext, Any], bool]] = {
-    "flow": lambda stage, wanted: stage.context.get("flow") == wanted,
-    "attempt": lambda stage, wanted: stage.attempt == wanted,
-    "issue": lambda stage, wanted: _issue_field(stage, "number") == wanted,
-    "title_has": lambda stage, wanted: wanted in str(_issue_field(stage, "title") or ""),
-    "prompt_has": lambda stage, wanted: wanted in stage.prompt,
-    "comments": lambda stage, wanted: bool(stage.comments) == wanted,
+    "flow": lambda inputs, wanted: inputs.context.get("flow") == wanted,
+    "attempt": lambda inputs, wanted: inputs.attempt == wanted,
+    "issue": lambda inputs, wanted: _issue_field(inputs, "number") == wanted,
+    "title_has": lambda inputs, wanted: wanted in str(_issue_field(inputs, "title") or ""),
+    "prompt_has": lambda inputs, wanted: wanted in inputs.prompt,
+    "comments": lambda inputs, wanted: bool(inputs.comments) == wanted,
 }
 
 
-def _fail(stage: ScriptContext, step: ScriptStep) -> None:
+def _fail(inputs: ScriptContext, step: ScriptStep) -> None:
     """Fail in the first attempts of the task, and succeed in later ones."""
-    failed = _failed_before(stage, step.place)
-    if stage.attempt not in failed and len(failed) >= step.value["times"]:
+    failed = _failed_before(inputs, step.place)
+    if inputs.attempt not in failed and len(failed) >= step.value["times"]:
         return
-    _store_failed(stage, step.place, [*failed, stage.attempt])
-    emit(Text(stage.filled(step.value.get("say", "This attempt fails."))))
+    _store_failed(inputs, step.place, [*failed, inputs.attempt])
+    emit(Text(inputs.filled(step.value.get("say", "This attempt fails."))))
     raise ScriptEnded(step.value.get("code", 1))
 
 
-def _counts_file(stage: ScriptContext) -> Path:
-    if stage.task_dir is None:
+def _counts_file(inputs: ScriptContext) -> Path:
+    if inputs.task_dir is None:
         raise StepFailed("HOSTLER_TASK_DIR is not set")
-    return stage.task_dir / _COUNTS_FILE
+    return inputs.task_dir / _COUNTS_FILE
 
 
-def _read_counts(stage: ScriptContext) -> dict[str, list[int]]:
+def _read_counts(inputs: ScriptContext) -> dict[str, list[int]]:
     try:
-        value = json.loads(_counts_file(stage).read_text(encoding="utf-8"))
+        value = json.loads(_counts_file(inputs).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     return value if isinstance(value, dict) else {}
 
 
-def _failed_before(stage: ScriptContext, place: str) -> list[int]:
-    return sorted(set(_read_counts(stage).get(place, [])))
+def _failed_before(inputs: ScriptContext, scene_key: str) -> list[int]:
+    return sorted(set(_read_counts(inputs).get(scene_key, [])))
 
 
-def _store_failed(stage: ScriptContext, place: str, failed: list[int]) -> None:
-    counts = {**_read_counts(stage), place: sorted(set(failed))}
-    path = _counts_file(stage)
+def _store_failed(inputs: ScriptContext, scene_key: str, failed: list[int]) -> None:
+    counts = {**_read_counts(inputs), scene_key: sorted(set(failed))}
+    path = _counts_file(inputs)
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_text(json.dumps(counts), encoding="utf-8")
     temporary.replace(path)
@@ -134,12 +134,12 @@ def _usage(_: ScriptContext, what: Mapping[str, Any]) -> None:
     emit(Usage(what.get("input", 0), what.get("output", 0), what.get("cached", 0)))
 
 
-def _tool(stage: ScriptContext, what: Mapping[str, Any]) -> None:
-    emit(ToolUse(what["name"], stage.filled(what.get("detail", ""))))
+def _tool(inputs: ScriptContext, what: Mapping[str, Any]) -> None:
+    emit(ToolUse(what["name"], inputs.filled(what.get("detail", ""))))
 
 
-def _print(stage: ScriptContext, what: Mapping[str, Any]) -> None:
-    data = stage.filled(what["text"]).encode()
+def _print(inputs: ScriptContext, what: Mapping[str, Any]) -> None:
+    data = inputs.filled(what["text"]).encode()
     left = what.get("repeat", 1)
     at_once = max(1, _BLOCK_BYTES // max(1, len(data)))
     while left > 0:
@@ -155,10 +155,10 @@ def _garbage(_: ScriptContext, size: int) -> None:
         size -= _BLOCK_BYTES
 
 
-def _end(stage: ScriptContext, what: Mapping[str, Any]) -> None:
+def _end(inputs: ScriptContext, what: Mapping[str, Any]) -> None:
     outcome = Outcome(what["outcome"])
     ok = outcome is Outcome.SUCCESS
-    emit(Finished(ok, outcome, stage.filled(what.get("text", ""))))
+    emit(Finished(ok, outcome, inputs.filled(what.get("text", ""))))
     raise ScriptEnded(what.get("code", 0 if ok else 1))
 
 
@@ -169,9 +169,9 @@ def _exit(_: ScriptContext, code: int) -> None:
 
 
 STEP_ACTIONS: dict[str, Callable[[ScriptContext, Any], None]] = {
-    "say": lambda stage, text: emit(Text(stage.filled(text))),
+    "say": lambda inputs, text: emit(Text(inputs.filled(text))),
     "tool": _tool,
-    "session": lambda stage, name: emit(SessionEvent(stage.filled(name))),
+    "session": lambda inputs, name: emit(SessionEvent(inputs.filled(name))),
     "usage": _usage,
     "cost": lambda _, usd: emit(CostEvent(float(usd))),
     "retrying": _retrying,
@@ -209,8 +209,8 @@ def main(arguments: list[str]) -> int:
     emit(Started("scripted", __version__))
     try:
         script = load_script(Path(arguments[0]))
-        stage = build_script_context(os.environ)
-        return play_scene(choose_scene(script, stage), stage)
+        inputs = build_script_context(os.environ)
+        return play_scene(choose_scene(script, inputs), inputs)
     except ScriptError as error:
         return _report_failure(error.lines())
     except StepFailed as error:

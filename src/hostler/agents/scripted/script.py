@@ -56,19 +56,21 @@ def _is_inside(value: Any) -> bool:
 IS_CHECKOUT_PATH = _value_check(_is_inside, "a path inside the checkout")
 
 
-def integer_between(least: int, most: int) -> ValueCheck:
+def integer_between(minimum: int, maximum: int) -> ValueCheck:
     """Return a check for an integer in a range."""
     return _value_check(
-        lambda value: type(value) is int and least <= value <= most,
-        f"a whole number from {least} to {most}",
+        lambda value: type(value) is int and minimum <= value <= maximum,
+        f"a whole number from {minimum} to {maximum}",
     )
 
 
-def number_between(least: float, most: float) -> ValueCheck:
+def number_between(minimum: float, maximum: float) -> ValueCheck:
     """Return a check for a number in a range."""
     return _value_check(
-        lambda value: type(value) in {int, float} and isfinite(value) and least <= value <= most,
-        f"a number from {least:g} to {most:g}",
+        lambda value: (
+            type(value) in {int, float} and isfinite(value) and minimum <= value <= maximum
+        ),
+        f"a number from {minimum:g} to {maximum:g}",
     )
 
 

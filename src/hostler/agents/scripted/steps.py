@@ -120,19 +120,19 @@ _GIT_IDENTITY = ("-c", "user.name=Scripted agent", "-c", "user.email=scripted@ag
 _BLOCK_BYTES = 1 << 20
 
 
-def write_file(stage: ScriptContext, what: Mapping[str, Any]) -> None:
-    _write_text(stage, what, "wb")
+def write_file(inputs: ScriptContext, what: Mapping[str, Any]) -> None:
+    _write_text(inputs, what, "wb")
 
 
-def append_file(stage: ScriptContext, what: Mapping[str, Any]) -> None:
-    _write_text(stage, what, "ab")
+def append_file(inputs: ScriptContext, what: Mapping[str, Any]) -> None:
+    _write_text(inputs, what, "ab")
 
 
-def _write_text(stage: ScriptContext, what: Mapping[str, Any], mode: str) -> None:
-    path = stage.checkout / stage.filled(what["path"])
-    emit(ToolUse("edit", str(path.relative_to(stage.checkout))))
+def _write_text(inputs: ScriptContext, what: Mapping[str, Any], mode: str) -> None:
+    path = inputs.checkout / inputs.filled(what["path"])
+    emit(ToolUse("edit", str(path.relative_to(inputs.checkout))))
     path.parent.mkdir(parents=True, exist_ok=True)
-    data = stage.filled(what["text"]).encode()
+    data = inputs.filled(what["text"]).encode()
     left = what.get("repeat", 1)
     at_once = max(1, _BLOCK_BYTES // max(1, len(data)))
     with path.open(mode) as file:
@@ -141,8 +141,8 @@ def _write_text(stage: ScriptContext, what: Mapping[str, Any], mode: str) -> Non
             left -= at_once
 
 
-def delete_path(stage: ScriptContext, name: str) -> None:
-    path = stage.checkout / stage.filled(name)
+def delete_path(inputs: ScriptContext, name: str) -> None:
+    path = inputs.checkout / inputs.filled(name)
     emit(ToolUse("delete", name))
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -150,13 +150,13 @@ def delete_path(stage: ScriptContext, name: str) -> None:
         path.unlink(missing_ok=True)
 
 
-def run_program(stage: ScriptContext, argv: list[str]) -> None:
+def run_program(inputs: ScriptContext, argv: list[str]) -> None:
     """Run a program to its end; its output is not part of our stream."""
-    words = [stage.filled(word) for word in argv]
+    words = [inputs.filled(word) for word in argv]
     emit(ToolUse("run", " ".join(words)))
     try:
         done = subprocess.run(
-            words, cwd=stage.checkout, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False
+            words, cwd=inputs.checkout, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False
         )
     except OSError as error:
         raise StepFailed(f"{words[0]}: {error.strerror}") from None
@@ -164,23 +164,23 @@ def run_program(stage: ScriptContext, argv: list[str]) -> None:
         raise StepFailed(f"{words[0]} exited with {done.returncode}")
 
 
-def commit_all(stage: ScriptContext, message: str) -> None:
+def commit_all(inputs: ScriptContext, message: str) -> None:
     """Commit everything. Nothing to commit is not an error: a step may be repeated."""
-    _git(stage, "add", "--all")
-    if _git(stage, "diff", "--cached", "--quiet", may_fail=True) == 0:
+    _git(inputs, "add", "--all")
+    if _git(inputs, "diff", "--cached", "--quiet", may_fail=True) == 0:
         emit(Text("Nothing to commit."))
         return
-    known = _git(stage, "config", "user.email", may_fail=True) == 0
+    known = _git(inputs, "config", "user.email", may_fail=True) == 0
     identity = () if known else _GIT_IDENTITY
-    _git(stage, *identity, "commit", "--quiet", "--message", stage.filled(message))
-    emit(ToolUse("commit", stage.filled(message)))
+    _git(inputs, *identity, "commit", "--quiet", "--message", inputs.filled(message))
+    emit(ToolUse("commit", inputs.filled(message)))
 
 
-def _git(stage: ScriptContext, *arguments: str, may_fail: bool = False) -> int:
+def _git(inputs: ScriptContext, *arguments: str, may_fail: bool = False) -> int:
     try:
         done = subprocess.run(
             ["git", *arguments],
-            cwd=stage.checkout,
+            cwd=inputs.checkout,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             check=False,
@@ -236,8 +236,8 @@ def start_child(_: ScriptContext, what: Mapping[str, Any]) -> None:
         cwd=Path("/"),
     )
     assert process.stdout is not None
-    with process.stdout as said:
-        emit(ToolUse("child", said.readline().decode().strip()))
+    with process.stdout as result:
+        emit(ToolUse("child", result.readline().decode().strip()))
     if what.get("detached"):
         process.wait()
 
@@ -246,43 +246,47 @@ _HUGE_BYTES = 1 << 30
 _TEXT_KEYS = ("summary", "pr_title", "pr_body", "commit_message", "question")
 
 
-def write_result_step(stage: ScriptContext, said: Mapping[str, Any]) -> None:
+def write_result_step(inputs: ScriptContext, result: Mapping[str, Any]) -> None:
     """Write result.json; `reply_each` answers every comment of the context."""
-    texts = {name: stage.filled(said[name]) for name in _TEXT_KEYS if name in said}
+    texts = {name: inputs.filled(result[name]) for name in _TEXT_KEYS if name in result}
     replies = [
-        {"comment_id": one["comment_id"], "body": stage.filled(one["body"])}
-        for one in said.get("replies", ())
+        {"comment_id": one["comment_id"], "body": inputs.filled(one["body"])}
+        for one in result.get("replies", ())
     ]
-    if "reply_each" in said:
-        replies += [_build_reply(stage, said["reply_each"], comment) for comment in stage.comments]
-    _write_json(stage, {"version": 1, "status": said["status"], **texts, "replies": replies})
+    if "reply_each" in result:
+        replies += [
+            _build_reply(inputs, result["reply_each"], comment) for comment in inputs.comments
+        ]
+    _write_json(inputs, {"version": 1, "status": result["status"], **texts, "replies": replies})
 
 
-def write_question(stage: ScriptContext, question: str) -> None:
-    _write_json(stage, {"version": 1, "status": "needs_input", "question": stage.filled(question)})
+def write_question(inputs: ScriptContext, question: str) -> None:
+    _write_json(
+        inputs, {"version": 1, "status": "needs_input", "question": inputs.filled(question)}
+    )
 
 
-def write_blocked(stage: ScriptContext, why: str) -> None:
-    _write_json(stage, {"version": 1, "status": "blocked", "question": stage.filled(why)})
+def write_blocked(inputs: ScriptContext, why: str) -> None:
+    _write_json(inputs, {"version": 1, "status": "blocked", "question": inputs.filled(why)})
 
 
-def mark_done(stage: ScriptContext, _: bool) -> None:
-    if stage.done_file is None:
+def mark_done(inputs: ScriptContext, _: bool) -> None:
+    if inputs.done_file is None:
         raise StepFailed("HOSTLER_DONE is not set")
-    stage.done_file.touch()
+    inputs.done_file.touch()
 
 
-def _write_json(stage: ScriptContext, value: Mapping[str, Any]) -> None:
+def _write_json(inputs: ScriptContext, value: Mapping[str, Any]) -> None:
     """Write atomically, as the contract requires."""
-    path = _result_path(stage)
+    path = _result_path(inputs)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
     temporary.replace(path)
 
 
-def write_bad_result(stage: ScriptContext, how: str) -> None:
+def write_bad_result(inputs: ScriptContext, how: str) -> None:
     """Write an invalid result that no reader may accept."""
-    path = _result_path(stage)
+    path = _result_path(inputs)
     if how in _BAD_RESULTS:
         path.write_bytes(_BAD_RESULTS[how])
     elif how == "fifo":
@@ -313,11 +317,11 @@ def _make_huge(path: Path) -> None:
         file.truncate(_HUGE_BYTES)
 
 
-def _build_reply(stage: ScriptContext, text: str, comment: Mapping[str, Any]) -> dict[str, Any]:
-    return {"comment_id": comment.get("id"), "body": stage.filled(text, comment=comment)}
+def _build_reply(inputs: ScriptContext, text: str, comment: Mapping[str, Any]) -> dict[str, Any]:
+    return {"comment_id": comment.get("id"), "body": inputs.filled(text, comment=comment)}
 
 
-def _result_path(stage: ScriptContext) -> Path:
-    if stage.result_file is None:
+def _result_path(inputs: ScriptContext) -> Path:
+    if inputs.result_file is None:
         raise StepFailed("HOSTLER_RESULT is not set")
-    return stage.result_file
+    return inputs.result_file

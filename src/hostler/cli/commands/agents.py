@@ -15,6 +15,7 @@ import typer
 from hostler.cli.context import JsonOption, global_options, load_settings
 from hostler.cli.help import CommandGroup
 from hostler.cli.output import print_json, print_line, print_note
+from hostler.config.agent_kinds import AgentKindName
 from hostler.errors import HostlerError
 
 if TYPE_CHECKING:
@@ -30,17 +31,6 @@ if TYPE_CHECKING:
 
 
 commands = CommandGroup("agents")
-
-
-class AgentKindOption(StrEnum):
-    """Agent kinds whose output can be classified."""
-
-    CLAUDE = "claude"
-    CODEX = "codex"
-    GEMINI = "gemini"
-    OPENCODE = "opencode"
-    COMMAND = "command"
-    SCRIPTED = "scripted"
 
 
 class EndedByOption(StrEnum):
@@ -157,7 +147,7 @@ def check(
 
 @commands.command()
 def classify(
-    kind: Annotated[AgentKindOption, typer.Option("--kind", help="Kind of the agent that ran.")],
+    kind: Annotated[AgentKindName, typer.Option("--kind", help="Kind of the agent that ran.")],
     stdout: Annotated[
         Path | None,
         typer.Option("--stdout", metavar="FILE", help="File with its standard output."),
@@ -193,7 +183,7 @@ def classify(
 
     by = EndedBy(ended_by.value) if ended_by else EndedBy.EXIT
     lines, said_at = read_recording(stdout, stderr), recording_time(stdout)
-    found = judged(KINDS[kind.value], lines, exit_code, by, said_at)
+    found = judged(KINDS[kind], lines, exit_code, by, said_at)
     if json:
         print_json(found.as_json())
         return

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from hostler.bus.bus import Bus, BusLocation
-from hostler.bus.errors import BadMessage, BadRequest
+from hostler.bus.errors import InvalidBusRequest, InvalidMessage
 from hostler.bus.message import (
     MAX_BODY_SIZE,
     Message,
@@ -25,7 +25,7 @@ def parse_type(name: str) -> MessageType:
     try:
         return MessageType(name.upper().replace("-", "_"))
     except ValueError:
-        raise BadRequest(
+        raise InvalidBusRequest(
             f"Unknown message type {name[:40]!r}.", f"Known types: {', '.join(MessageType)}."
         ) from None
 
@@ -36,9 +36,9 @@ def default_type(sender: MessageSender) -> MessageType:
 
 
 def parse_id(text: str) -> str:
-    """Return a message ID or an empty text; raise BadRequest for anything else."""
+    """Return a message ID or an empty text; raise InvalidBusRequest for anything else."""
     if text and not is_id(text):
-        raise BadRequest(
+        raise InvalidBusRequest(
             f"Invalid message ID {text[:40]!r}.",
             "IDs look like 20260301-120000-123456; `hostler bus read` shows them.",
         )
@@ -49,14 +49,14 @@ def find_thread(bus: Bus, text: str) -> str:
     """Return the thread of a message."""
     found = bus.get(parse_id(text))
     if found is None:
-        raise BadRequest(f"There is no message {text} on this bus.")
+        raise InvalidBusRequest(f"There is no message {text} on this bus.")
     return found.thread_id
 
 
 def read_body(text: str | None, file: Path | None, stdin: TextIO) -> str:
-    """Read a message from the argument, a file or standard input; raise BadMessage if empty."""
+    """Read a message from the argument, a file or standard input; raise InvalidMessage if empty."""
     if text is not None and file is not None:
-        raise BadMessage("Give either a text or --file, not both.")
+        raise InvalidMessage("Give either a text or --file, not both.")
     if file is not None:
         body = _read_file(file)
     elif text == "-" or (text is None and not stdin.isatty()):
@@ -64,7 +64,7 @@ def read_body(text: str | None, file: Path | None, stdin: TextIO) -> str:
     else:
         body = text or ""
     if not body.strip():
-        raise BadMessage(
+        raise InvalidMessage(
             "The message is empty.", "Give a text, --file FILE, or - for standard input."
         )
     return body
@@ -75,21 +75,21 @@ def _read_file(file: Path) -> str:
         with file.open("rb") as opened:
             return _decode(opened.read(MAX_BODY_SIZE + 2))
     except OSError as error:
-        raise BadMessage(f"Cannot read {file}: {error.strerror}.") from error
+        raise InvalidMessage(f"Cannot read {file}: {error.strerror}.") from error
 
 
 def _decode(data: bytes) -> str:
     # The last newline ends the file, it is not part of the message.
     data = data.removesuffix(b"\n")
     if len(data) > MAX_BODY_SIZE:
-        raise BadMessage(
+        raise InvalidMessage(
             f"The message is longer than {MAX_BODY_SIZE:,} bytes.",
             "Put the text into a file and name the file in the message.",
         )
     return data.decode("utf-8", "replace")
 
 
-def missing_bus_error(place: BusLocation) -> BadRequest:
+def missing_bus_error(place: BusLocation) -> InvalidBusRequest:
     """Build the error for a missing bus, with a similar name as a hint."""
     folder = place.path.parent
     try:
@@ -98,7 +98,7 @@ def missing_bus_error(place: BusLocation) -> BadRequest:
         names = []
     close = get_close_matches(folder.name, names, n=1)
     like = f"Did you mean {close[0]}? " if close else ""
-    return BadRequest(
+    return InvalidBusRequest(
         f"There is no {place} in {place.home}.",
         f"{like}`hostler bus post --create` creates its bus.",
     )

@@ -14,6 +14,7 @@ import typer
 from hostler.cli.context import JsonOption, global_options, load_settings
 from hostler.cli.help import CommandGroup
 from hostler.cli.output import print_error, print_json, print_line, write_atomically
+from hostler.config.agent_kinds import DETECTED_KINDS
 from hostler.errors import ConfigError, HostlerError
 
 if TYPE_CHECKING:
@@ -140,7 +141,8 @@ def init(
     agent: Annotated[
         str,
         typer.Option(
-            metavar="KIND", help="claude, codex, gemini or opencode; none to decide later."
+            metavar="KIND",
+            help=f"{', '.join(DETECTED_KINDS[:-1])} or {DETECTED_KINDS[-1]}; none to decide later.",
         ),
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
@@ -245,12 +247,10 @@ def _parse_logins(text: str) -> tuple[str, ...]:
 
 
 def _parse_agent(name: str) -> str:
-    from hostler.config.template import KNOWN_AGENTS
-
-    if name not in (*KNOWN_AGENTS, "none"):
+    if name not in (*DETECTED_KINDS, "none"):
         raise HostlerError(
             f"Unknown agent {name!r}.",
-            remedy=f"Choose one of: {', '.join(KNOWN_AGENTS)}, none.",
+            remedy=f"Choose one of: {', '.join(DETECTED_KINDS)}, none.",
         )
     return "" if name == "none" else name
 

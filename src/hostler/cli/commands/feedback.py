@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hostler.cli.context import JsonOption, OpenHome, current_actor, open_home
+from hostler.cli.context import CommandHome, JsonOption, current_actor, open_home
 from hostler.cli.help import CommandGroup
 from hostler.cli.output import (
     format_labelled,
@@ -52,7 +52,7 @@ commands = CommandGroup(
 )
 
 
-class BadRequest(HostlerError):
+class InvalidFeedbackRequest(HostlerError):
     """The options of a feedback command are invalid."""
 
     exit_code = 2
@@ -127,7 +127,7 @@ def _print_resumed(done: ResumedPull, *, json: bool) -> None:
     print_line(f"Resumed {name} at {pull.last_seen_head_sha[:12]}; its task is {state}.")
 
 
-def _build_request(opened: OpenHome, head_sha: str) -> ResumeRequest:
+def _build_request(opened: CommandHome, head_sha: str) -> ResumeRequest:
     """Build the request to resume, with the caller as its actor."""
     from datetime import timedelta
 
@@ -141,7 +141,7 @@ def _parse_sha(text: str) -> str:
     """Return a full commit SHA or an empty text; raise BadRequest for anything else."""
     sha = text.strip().lower()
     if sha and (len(sha) not in (40, 64) or set(sha) - set("0123456789abcdef")):
-        raise BadRequest(
+        raise InvalidFeedbackRequest(
             f"Invalid commit SHA {text[:80]!r}.",
             safe="Nothing was changed.",
             remedy="Give all 40 digits, as `git rev-parse` prints them.",
@@ -158,7 +158,7 @@ def _parse_repo(text: str) -> str:
     return str(parse_repo_name(text))
 
 
-def _list_watched(opened: OpenHome) -> dict[RepoName, RepoPolicy]:
+def _list_watched(opened: CommandHome) -> dict[RepoName, RepoPolicy]:
     """Return the policies of the watched repositories."""
     from hostler.intake.repo_policy import build_repo_policy
 
@@ -169,12 +169,12 @@ def _list_watched(opened: OpenHome) -> dict[RepoName, RepoPolicy]:
     return {one.repo: one for one in found}
 
 
-def _require_watched(opened: OpenHome, name: str) -> RepoPolicy:
+def _require_watched(opened: CommandHome, name: str) -> RepoPolicy:
     """Return the policy of a watched repository; raise BadRequest if it is not watched."""
     for repo, found in _list_watched(opened).items():
         if str(repo).lower() == name.lower():
             return found
-    raise BadRequest(
+    raise InvalidFeedbackRequest(
         f"{name} is not watched.",
         safe="Nothing was changed.",
         remedy=f"Add it first: hostler repo add {name}",
@@ -182,7 +182,7 @@ def _require_watched(opened: OpenHome, name: str) -> RepoPolicy:
 
 
 @contextmanager
-def _open_github(opened: OpenHome) -> Iterator[GitHubHub]:
+def _open_github(opened: CommandHome) -> Iterator[GitHubHub]:
     """Open the connection to GitHub for the block."""
     from hostler.forge.github.hub import open_github
 
@@ -193,7 +193,7 @@ def _open_github(opened: OpenHome) -> Iterator[GitHubHub]:
         hub.close()
 
 
-def _note_if_not_running(opened: OpenHome) -> None:
+def _note_if_not_running(opened: CommandHome) -> None:
     """Print a note if no service is running."""
     from hostler.service.context import read_presence
 
@@ -269,7 +269,7 @@ def reset(
       hostler feedback blocked reset --repo octo/stable --yes
     """
     if head_sha and pr is None:
-        raise BadRequest(
+        raise InvalidFeedbackRequest(
             "--head-sha needs --pr.", remedy="Name the pull request: --pr N --head-sha SHA"
         )
     sha, wanted = _parse_sha(head_sha), _parse_repo(repo)
@@ -287,7 +287,7 @@ def reset(
         raise typer.Exit(1)
 
 
-def _select_blocked(opened: OpenHome, pr: int | None, repo: str) -> list[BlockedTask]:
+def _select_blocked(opened: CommandHome, pr: int | None, repo: str) -> list[BlockedTask]:
     from hostler.workflows.resume import NotResumed, find_own_pull
     from hostler.workflows.resume import list_blocked as blocked
 
@@ -306,7 +306,7 @@ def _select_blocked(opened: OpenHome, pr: int | None, repo: str) -> list[Blocked
     return found
 
 
-def _filter_by_repo(opened: OpenHome, found: list[BlockedTask], repo: str) -> list[BlockedTask]:
+def _filter_by_repo(opened: CommandHome, found: list[BlockedTask], repo: str) -> list[BlockedTask]:
     chosen = [one for one in found if not repo or str(one.task.repo).lower() == repo.lower()]
     if not chosen and repo:
         _require_watched(opened, repo)
@@ -314,7 +314,7 @@ def _filter_by_repo(opened: OpenHome, found: list[BlockedTask], repo: str) -> li
 
 
 def _reset_tasks(
-    opened: OpenHome, chosen: list[BlockedTask], order: ResumeRequest, *, dry: bool
+    opened: CommandHome, chosen: list[BlockedTask], order: ResumeRequest, *, dry: bool
 ) -> tuple[list[ResetResult], HostlerError | None]:
     """Reset each task; return the results and the error that stopped the rest, if any."""
     from hostler.workflows.resume import BlockedTaskResetter

@@ -29,7 +29,7 @@ from hostler.errors import ForgeError, HomeLocked, HostlerError
 from hostler.forge.actions import CreateLabel, decode_action
 from hostler.forge.github.hub import RepositoryAccess, open_github, read_repository_access
 from hostler.forge.labels import missing_labels, queue_labels, wanted_labels
-from hostler.forge.outbox.rules import OutboxPace
+from hostler.forge.outbox.rules import OutboxPolicy
 from hostler.forge.outbox.sender import DeliveryCallbacks, WriteDelivery
 from hostler.forge.port import Forge
 from hostler.model import RepoName
@@ -274,12 +274,12 @@ class RepoAdder:
         with store.write("outbox") as tx:
             tokens = queue_labels(tx, name, missing)
         print_note(f"Creating labels: {', '.join(done.labels.missing)} ...")
-        pace = OutboxPace(
+        pace = OutboxPolicy(
             between_writes=timedelta(seconds=self._settings.github.seconds_between_writes)
         )
-        notes = DeliveryCallbacks(settled=_note_settled, left_to=_note_left)
+        notes = DeliveryCallbacks(settled=_note_settled, lock_held_by=_note_left)
         delivery = WriteDelivery(self._home, store, forge, name, tokens, self._clock, pace, notes)
-        for row in delivery.see_through(LABEL_WAIT_SECONDS):
+        for row in delivery.wait_until_settled(LABEL_WAIT_SECONDS):
             _sort_label(row, done.labels)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from hostler.cli.context import JsonOption, OpenHome, TaskArgument, global_options, open_home
+from hostler.cli.context import CommandHome, JsonOption, TaskArgument, global_options, open_home
 from hostler.cli.output import (
     DIM,
     RED,
@@ -71,7 +71,7 @@ def _print_without_database(found: Presence, *, json: bool) -> None:
         print_json({"service": None, "tasks": {}})
         return
     print_line(_format_line("service", found.sentence()))
-    # A running service has a database: somebody has moved or deleted it.
+    # A running service has a database: it was moved or deleted.
     missing = (
         "none: no database yet" if found.holder is None else "unknown: the database is missing"
     )
@@ -202,7 +202,7 @@ def explain(context: typer.Context, task: TaskArgument, json: JsonOption = False
         print_line(line)
 
 
-def build_explain_inputs(opened: OpenHome) -> ExplainInputs:
+def build_explain_inputs(opened: CommandHome) -> ExplainInputs:
     """Build the inputs of `explain_task`."""
     from hostler.governor.holders import read_host
     from hostler.governor.policy import read_policy

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from hostler.cli.context import (
+    CommandHome,
     JsonOption,
-    OpenHome,
     ReasonOption,
     TaskArgument,
     TasksArgument,
@@ -257,7 +257,7 @@ def wait(
 
 
 def wait_for_end(
-    opened: OpenHome,
+    opened: CommandHome,
     names: list[str],
     *,
     seconds: float | None = None,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from hostler.cli.context import (
+    CommandHome,
     GlobalOptions,
     JsonOption,
-    OpenHome,
     call_service_or_local,
     current_actor,
     export_config_path,
@@ -155,7 +155,7 @@ def _queue_task(
     return call_service_or_local(context, remote, local)
 
 
-def _submission_context(opened: OpenHome, *, waits: bool) -> SubmissionContext:
+def _submission_context(opened: CommandHome, *, waits: bool) -> SubmissionContext:
     from hostler.service.context import read_presence
     from hostler.service.tasks.submission import SubmissionContext
 
@@ -190,7 +190,7 @@ def _run_in_foreground(
         open_command_log(given, loaded.settings, "task submit") as log,
         open_context(given.home_folder, loaded.settings, clock) as opened,
     ):
-        here = OpenHome(given.home_folder, loaded, opened.store, clock)
+        here = CommandHome(given.home_folder, loaded, opened.store, clock)
         queued = queue_task(
             opened.store, _submission_context(here, waits=False), request, depends_on
         )

@@ -178,7 +178,7 @@ def _next_pull_action(
     yield (MergePull if approved else ApprovePull)(pull.repo, pull.number, pull.head)
 
 
-class Refused(HostlerError):
+class ActionRefused(HostlerError):
     """GitHub refused a user's action."""
 
 
@@ -242,7 +242,9 @@ class DemoUsers:
         try:
             answer = client.request(method, where, json=fields or None)
         except httpx.HTTPError as error:
-            raise Refused(f"{who}: {method} {where}: {error}") from error
+            raise ActionRefused(f"{who}: {method} {where}: {error}") from error
         if not answer.is_success:
-            raise Refused(f"{who}: {method} {where}: {answer.status_code} {answer.text[:200]}")
+            raise ActionRefused(
+                f"{who}: {method} {where}: {answer.status_code} {answer.text[:200]}"
+            )
         return answer.json()

@@ -25,7 +25,7 @@ from hostler.cli.demo.environment import (
     set_up_folder,
 )
 from hostler.cli.demo.observe import DatabaseObserver, DemoSnapshot, GitHubObserver
-from hostler.cli.demo.people import DemoUsers, Refused, due_actions, is_settled
+from hostler.cli.demo.people import ActionRefused, DemoUsers, due_actions, is_settled
 from hostler.cli.demo.service_process import GuardedService
 from hostler.cli.demo.verify import (
     DemoCheck,
@@ -146,7 +146,7 @@ class DemoLoop:
         for action in due_actions(self.scenario, self.snapshot.github):
             try:
                 self.people.act(action)
-            except Refused as error:
+            except ActionRefused as error:
                 if self.refused != error.what:
                     self.view.tell(
                         self.elapsed, DemoEvent("", action.who, f"is refused: {error.what}")

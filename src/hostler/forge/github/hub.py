@@ -118,14 +118,14 @@ def read_repository_access(hub: GitHubHub, name: RepoName) -> RepositoryAccess:
 def _explain_error(error: ForgeError, name: RepoName, login: str) -> ForgeError:
     """Return the error with a message for a user at a terminal."""
     if isinstance(error, Unauthorized):
-        what = f"GitHub does not know the token that we have: {error.message}."
+        what = f"GitHub rejected the token: {error.message}."
         return ForgeError(what, safe=_NOTHING_CHANGED, remedy=_LOGIN_HINT)
     if isinstance(error, Forbidden):
-        what = f"GitHub does not let us look at {name}: {error.message}."
+        what = f"GitHub denied access to {name}: {error.message}."
         return ForgeError(what, safe=_NOTHING_CHANGED, remedy=_PERMISSION_HINT)
     if isinstance(error, NotFound):
         what = f"{name} does not exist on GitHub, or {login or 'this App'} may not see it."
-        remedy = "Look at the spelling, and at what the token or App may see."
+        remedy = "Check the spelling, and the access of the token or App."
         return ForgeError(what, safe=_NOTHING_CHANGED, remedy=remedy)
     error.safe = _NOTHING_CHANGED
     return error

@@ -10,8 +10,10 @@ from hostler.errors import ServerFailed
 from hostler.forge.port import (
     ActionResult,
     Blocking,
+    CommentContent,
     Issue,
     Item,
+    ItemContent,
     ItemKind,
     Pull,
     RepositoryInfo,
@@ -73,8 +75,24 @@ def parse_item(kind: ItemKind, payload: Payload, number: int = 0) -> Item:
         author=parse_author(payload),
         body=parse_text(payload, "body"),
         updated_at=str(payload["submitted_at" if kind is ItemKind.REVIEW else "updated_at"]),
-        payload=payload,
+        content=_parse_content(kind, payload),
     )
+
+
+def _parse_content(kind: ItemKind, payload: Payload) -> ItemContent | None:
+    """Parse the content of an item; None if it is not as GitHub documents it."""
+    try:
+        match kind:
+            case ItemKind.ISSUE:
+                return parse_issue(payload)
+            case ItemKind.PULL:
+                return parse_pull(payload)
+            case ItemKind.WORKFLOW_RUN:
+                return parse_run(payload)
+            case _:
+                return _parse_comment(payload, is_review=kind is ItemKind.REVIEW)
+    except ServerFailed:
+        return None
 
 
 def _item_number(kind: ItemKind, payload: Payload) -> int:
@@ -112,6 +130,24 @@ def parse_issue(payload: Payload) -> Issue:
         is_pull=payload.get("pull_request") is not None,
         updated_at=str(payload["updated_at"]),
         url=parse_text(payload, "html_url"),
+        state_reason=parse_text(payload, "state_reason"),
+        locked=bool(payload.get("locked")),
+        blocker_count=_parse_blocker_count(payload),
+        author_association=parse_text(payload, "author_association"),
+    )
+
+
+@strict_parser
+def _parse_comment(payload: Payload, *, is_review: bool) -> CommentContent:
+    line = payload.get("line") or payload.get("original_line")
+    return CommentContent(
+        body=parse_text(payload, "body"),
+        verdict=parse_text(payload, "state") if is_review else "",
+        thread=int(payload.get("in_reply_to_id") or payload["id"]),
+        path=parse_text(payload, "path"),
+        line=line if isinstance(line, int) else 0,
+        url=parse_text(payload, "html_url"),
+        author_association=parse_text(payload, "author_association"),
     )
 
 
@@ -140,6 +176,9 @@ def parse_pull(payload: Payload) -> Pull:
         mergeable=payload.get("mergeable"),
         updated_at=str(payload["updated_at"]),
         url=parse_text(payload, "html_url"),
+        labels=frozenset(parse_label_name(label) for label in payload.get("labels") or ()),
+        merged_at=parse_text(payload, "merged_at"),
+        author_association=parse_text(payload, "author_association"),
     )
 
 
@@ -157,6 +196,7 @@ def parse_run(payload: Payload) -> WorkflowRun:
         branch=parse_text(payload, "head_branch"),
         foreign=_is_foreign(payload),
         url=parse_text(payload, "html_url"),
+        created_at=parse_text(payload, "created_at"),
     )
 
 
@@ -198,7 +238,7 @@ def parse_text(payload: Payload, name: str) -> str:
     return str(payload.get(name) or "")
 
 
-def parse_blocker_count(payload: Payload) -> int | None:
+def _parse_blocker_count(payload: Payload) -> int | None:
     """Return how many issues block one, if GitHub says so; else None."""
     summary = payload.get("issue_dependencies_summary")
     count = summary.get("total_blocked_by") if isinstance(summary, Mapping) else None

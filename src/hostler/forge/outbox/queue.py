@@ -74,18 +74,18 @@ def settle_write(
     after: OutboxRow,
     settled: SettledWrite,
     *,
-    seen: object = None,
+    found_result: object = None,
 ) -> None:
-    """Store a write's new state. `seen`: a result that was found, not answered."""
+    """Store a write's new state. `found_result`: a result that was found, not answered."""
     change_write(tx, before, after)
     if not after.settled:
         return
     repo = Repo(after.repo)
     if after.state is WriteState.FAILED:
         repo.record_action_token_failed(tx, after.token)
-    elif isinstance(seen, ActionResult) and seen.id and seen.updated_at:
+    elif isinstance(found_result, ActionResult) and found_result.id and found_result.updated_at:
         repo.record_action_token_observed(
-            tx, after.token, comment_id=seen.id, updated_at=seen.updated_at
+            tx, after.token, comment_id=found_result.id, updated_at=found_result.updated_at
         )
     else:
         repo.record_action_token_posted(tx, after.token)

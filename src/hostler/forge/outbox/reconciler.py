@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from hostler.clock import Clock
 from hostler.errors import ForgeError, RateLimited, Refused, Unauthorized
 from hostler.forge.actions import decode_action
-from hostler.forge.outbox.rules import MAX_WAIT, OutboxPace, lookup_since
+from hostler.forge.outbox.rules import MAX_WAIT, OutboxPolicy, lookup_since
 from hostler.forge.outbox.sender import OUTBOX_SCOPE, ForgeLookup
 from hostler.forge.port import ActionResult, Forge
 from hostler.model import TokenStatus, format_timestamp, parse_timestamp
@@ -29,31 +29,31 @@ MAX_LOOKUPS = 5
 # Older writes are not looked for.
 MAX_LOOKUP_AGE = timedelta(days=1)
 # How many rows are read, and looked for, at once.
-MOST_ROWS, MOST_ASKED = 100, 10
+MAX_ROWS, MAX_LOOKUPS_PER_ROUND = 100, 10
 
 LookupKey = tuple[str, str]
 LookupTimedOut = Callable[[OutboxRow, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class LookupRound:
+class LookupSchedule:
     """How often a write was looked for, and when the next time is."""
 
-    looks: int
-    again_at: datetime
+    lookups: int
+    next_at: datetime
 
 
-def first_lookup_time(posted_at: datetime, now: datetime, patience: timedelta) -> datetime:
+def first_lookup_at(posted_at: datetime, now: datetime, delay: timedelta) -> datetime:
     """Return when a write is first looked for; a post in the future was made by a wrong clock."""
-    return min(posted_at, now) + patience
+    return min(posted_at, now) + delay
 
 
-def next_lookup_time(looks: int, now: datetime, patience: timedelta) -> datetime | None:
+def next_lookup_at(lookups: int, now: datetime, delay: timedelta) -> datetime | None:
     """Return when to look again, later each time; None: never."""
-    return None if looks >= MAX_LOOKUPS else now + patience * 2**looks
+    return None if lookups >= MAX_LOOKUPS else now + delay * 2**lookups
 
 
-def list_unobserved_writes(_row: OutboxRow, _looks: int) -> None:
+def ignore_timeout(_row: OutboxRow, _lookups: int) -> None:
     """Do nothing."""
 
 
@@ -65,58 +65,60 @@ class WriteReconciler:
         store: Store,
         forges: ForgeLookup,
         clock: Clock,
-        patience: timedelta,
-        timed_out: LookupTimedOut = list_unobserved_writes,
-        policy: OutboxPace | None = None,
+        delay: timedelta,
+        timed_out: LookupTimedOut = ignore_timeout,
+        policy: OutboxPolicy | None = None,
     ) -> None:
         self._store = store
         self._forges = forges
         self._clock = clock
-        self._patience = patience
+        self._delay = delay
         self._timed_out = timed_out
-        self._pace = policy or OutboxPace()
-        self._looked: dict[LookupKey, LookupRound] = {}
+        self._pace = policy or OutboxPolicy()
+        self._schedules: dict[LookupKey, LookupSchedule] = {}
         self._paused_until: datetime | None = None
 
-    def look_due(self) -> datetime | None:
+    def find_due(self) -> datetime | None:
         """Look for all due writes. Return when to call again, or None if none is missing."""
         now = self._clock.now()
         if self._paused_until is not None and now < self._paused_until <= now + MAX_WAIT:
             return self._paused_until
         self._paused_until = None
-        missing = self._missing(now)
-        for found in [one for one in missing if self._due(one, now) <= now][:MOST_ASKED]:
+        missing = self._list_missing(now)
+        for found in [one for one in missing if self._due_at(one, now) <= now][
+            :MAX_LOOKUPS_PER_ROUND
+        ]:
             try:
-                self._look(found)
+                self._find(found)
             except ForgeError as error:
                 self._paused_until = self._pause(error, now)
                 return self._paused_until
-        return min((self._due(one, now) for one in self._missing(now)), default=None)
+        return min((self._due_at(one, now) for one in self._list_missing(now)), default=None)
 
-    def _missing(self, now: datetime) -> list[Unobserved]:
+    def _list_missing(self, now: datetime) -> list[Unobserved]:
         """Return writes that were not observed and are still looked for."""
         with self._store.read() as tx:
             rows = unobserved_writes(
-                tx, MARKED_KINDS, format_timestamp(now - MAX_LOOKUP_AGE), MOST_ROWS
+                tx, MARKED_KINDS, format_timestamp(now - MAX_LOOKUP_AGE), MAX_ROWS
             )
         ages = [(now - parse_timestamp(row.posted_at)).total_seconds() for row in rows]
         metrics.set(ACTION_TOKEN_UNOBSERVED_AGE, max([*ages, 0.0]))
         keys = {_lookup_key(row) for row in rows}
-        self._looked = {key: one for key, one in self._looked.items() if key in keys}
-        return [row for row in rows if self._wanted(row)]
+        self._schedules = {key: one for key, one in self._schedules.items() if key in keys}
+        return [row for row in rows if self._is_wanted(row)]
 
-    def _wanted(self, row: Unobserved) -> bool:
-        looked = self._looked.get(_lookup_key(row))
-        given_up = looked is not None and looked.looks >= MAX_LOOKUPS
+    def _is_wanted(self, row: Unobserved) -> bool:
+        schedule = self._schedules.get(_lookup_key(row))
+        given_up = schedule is not None and schedule.lookups >= MAX_LOOKUPS
         return not given_up and self._forges(row.repo) is not None
 
-    def _due(self, row: Unobserved, now: datetime) -> datetime:
-        looked = self._looked.get(_lookup_key(row))
-        if looked is not None:
-            return looked.again_at
-        return first_lookup_time(parse_timestamp(row.posted_at), now, self._patience)
+    def _due_at(self, row: Unobserved, now: datetime) -> datetime:
+        schedule = self._schedules.get(_lookup_key(row))
+        if schedule is not None:
+            return schedule.next_at
+        return first_lookup_at(parse_timestamp(row.posted_at), now, self._delay)
 
-    def _look(self, found: Unobserved) -> None:
+    def _find(self, found: Unobserved) -> None:
         with self._store.read() as tx:
             row = unobserved_write(tx, found)
         forge = self._forges(found.repo)
@@ -126,14 +128,16 @@ class WriteReconciler:
         if made is not None:
             self._observed(row, made)
             return
-        looks = (
-            self._looked[_lookup_key(found)].looks + 1 if _lookup_key(found) in self._looked else 1
+        lookups = (
+            self._schedules[_lookup_key(found)].lookups + 1
+            if _lookup_key(found) in self._schedules
+            else 1
         )
         now = self._clock.now()
-        self._looked[_lookup_key(found)] = LookupRound(
-            looks, next_lookup_time(looks, now, self._patience) or now
+        self._schedules[_lookup_key(found)] = LookupSchedule(
+            lookups, next_lookup_at(lookups, now, self._delay) or now
         )
-        self._timed_out(row, looks)
+        self._timed_out(row, lookups)
 
     def _observed(self, row: OutboxRow, made: ActionResult) -> None:
         with self._store.write(OUTBOX_SCOPE) as tx:
@@ -148,11 +152,11 @@ class WriteReconciler:
 
     def _pause(self, error: ForgeError, now: datetime) -> datetime:
         """Return until when to pause after an error of GitHub."""
-        until = error.until if isinstance(error, RateLimited) else now + self._patience
+        until = error.until if isinstance(error, RateLimited) else now + self._delay
         return min(max(until, now + self._pace.first_wait), now + MAX_WAIT)
 
 
-def _find_write(forge: Forge, row: OutboxRow, policy: OutboxPace) -> ActionResult | None:
+def _find_write(forge: Forge, row: OutboxRow, policy: OutboxPolicy) -> ActionResult | None:
     action = decode_action(row.kind, row.payload)
     try:
         return forge.find_performed(action, token=row.token, since=lookup_since(row, policy))

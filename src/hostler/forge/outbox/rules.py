@@ -35,7 +35,7 @@ _FINAL_ERRORS = (Gone, Moved)
 
 
 @dataclass(frozen=True, slots=True)
-class OutboxPace:
+class OutboxPolicy:
     """How often and how long the sender retries."""
 
     between_writes: timedelta = timedelta(seconds=1)
@@ -44,10 +44,10 @@ class OutboxPace:
     overlap: timedelta = timedelta(seconds=5)
     max_attempts: int = 5
     # Failed lookups before a write is given up.
-    max_looks: int = 20
+    max_lookups: int = 20
     first_wait: timedelta = timedelta(seconds=2)
-    first_look: timedelta = timedelta(seconds=5)
-    longest_wait: timedelta = timedelta(minutes=5)
+    first_lookup_wait: timedelta = timedelta(seconds=5)
+    max_wait: timedelta = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def choose_step(
     rows: Sequence[OutboxRow],
     now: datetime,
     last_write: datetime | None,
-    policy: OutboxPace,
+    policy: OutboxPolicy,
     account_of: AccountOfRow = same_account,
 ) -> OutboxStep:
     """Choose the next step from all open writes. A limit applies to the account that met it."""
@@ -127,10 +127,10 @@ def choose_step(
     return WaitStep(min(times, default=None))
 
 
-def mark_attempt(row: OutboxRow, at: datetime, now: datetime, policy: OutboxPace) -> OutboxRow:
+def mark_attempt(row: OutboxRow, at: datetime, now: datetime, policy: OutboxPolicy) -> OutboxRow:
     """Return a write that is about to be sent, at GitHub's time `at`."""
     # When to look for it after a crash. A user may be waiting, so only if the lookup matters.
-    look_at = now if row.kind in UNIQUE_ACTION_KINDS else now + policy.first_look
+    look_at = now if row.kind in UNIQUE_ACTION_KINDS else now + policy.first_lookup_wait
     return replace(
         row,
         state=WriteState.SENDING,
@@ -144,7 +144,7 @@ def mark_attempt(row: OutboxRow, at: datetime, now: datetime, policy: OutboxPace
 
 
 def apply_outcome(
-    row: OutboxRow, outcome: SendOutcome, now: datetime, policy: OutboxPace
+    row: OutboxRow, outcome: SendOutcome, now: datetime, policy: OutboxPolicy
 ) -> OutboxRow:
     """Return a write after its outcome: of sending it, or of looking for an unclear one."""
     if isinstance(outcome, ActionResult):
@@ -155,14 +155,14 @@ def apply_outcome(
     if isinstance(outcome, _FINAL_ERRORS):
         return _mark_failed(noted)
     if row.state is WriteState.UNCLEAR:
-        hopeless = not isinstance(outcome, _RETRYABLE_ERRORS) and row.setbacks >= policy.max_looks
+        hopeless = not isinstance(outcome, _RETRYABLE_ERRORS) and row.setbacks >= policy.max_lookups
         return (
             _mark_failed(noted)
             if hopeless
-            else _retry_later(noted, outcome, now, policy.first_look, policy)
+            else _retry_later(noted, outcome, now, policy.first_lookup_wait, policy)
         )
     if isinstance(outcome, Unclear):
-        look_at = format_timestamp(now + policy.first_look)
+        look_at = format_timestamp(now + policy.first_lookup_wait)
         return replace(noted, state=WriteState.UNCLEAR, setbacks=0, not_before=look_at)
     innocent = isinstance(outcome, _RETRYABLE_ERRORS)
     if row.state is WriteState.SENDING and innocent:
@@ -189,7 +189,7 @@ def mark_sent(row: OutboxRow, made: ActionResult) -> OutboxRow:
 
 def mark_abandoned(row: OutboxRow) -> OutboxRow:
     """Return a write given up because its dependency failed."""
-    reason = f"What it depends on ({row.depends_on}) has failed."
+    reason = f"A write that it depends on ({row.depends_on}) has failed."
     return _mark_failed(replace(row, error_kind="Abandoned", last_error=reason))
 
 
@@ -198,7 +198,7 @@ def mark_unreadable(row: OutboxRow, reason: str) -> OutboxRow:
     return _mark_failed(replace(row, error_kind="Broken", last_error=reason[:1000]))
 
 
-def lookup_since(row: OutboxRow, policy: OutboxPace) -> datetime:
+def lookup_since(row: OutboxRow, policy: OutboxPolicy) -> datetime:
     """Return from when to look for a write, by GitHub's clock."""
     return parse_timestamp(row.intent_at or row.not_before) - policy.overlap
 
@@ -245,30 +245,30 @@ def _due_at(row: OutboxRow, now: datetime) -> datetime:
     return at if at <= now + MAX_WAIT else now
 
 
-def _mark_absent(row: OutboxRow, at: datetime, now: datetime, policy: OutboxPace) -> OutboxRow:
+def _mark_absent(row: OutboxRow, at: datetime, now: datetime, policy: OutboxPolicy) -> OutboxRow:
     believed = parse_timestamp(row.attempted_at or format_timestamp(at)) + policy.visibility
     spent = row.attempts >= policy.max_attempts
     is_unique = row.kind in UNIQUE_ACTION_KINDS
     if at < believed and (spent or not is_unique):
-        wait = min(policy.first_look * 2 ** min(row.setbacks, 20), believed - at)
+        wait = min(policy.first_lookup_wait * 2 ** min(row.setbacks, 20), believed - at)
         unseen = replace(row, state=WriteState.UNCLEAR, setbacks=row.setbacks + 1)
         return replace(unseen, not_before=format_timestamp(now + wait))
     if spent:
-        return _mark_failed(replace(row, last_error=row.last_error or "It was never seen."))
+        return _mark_failed(replace(row, last_error=row.last_error or "It was never found."))
     # The first repetition needs no wait; later ones wait longer, in case of an outage.
-    wait = policy.first_look * (2 ** (row.attempts - 1) - 1) if is_unique else timedelta(0)
+    wait = policy.first_lookup_wait * (2 ** (row.attempts - 1) - 1) if is_unique else timedelta(0)
     return replace(
         row, state=WriteState.QUEUED, setbacks=0, not_before=format_timestamp(now + wait)
     )
 
 
 def _retry_later(
-    row: OutboxRow, error: ForgeError, now: datetime, first: timedelta, policy: OutboxPace
+    row: OutboxRow, error: ForgeError, now: datetime, first: timedelta, policy: OutboxPolicy
 ) -> OutboxRow:
     if isinstance(error, RateLimited):
         until = min(max(error.until, now + policy.first_wait), now + MAX_WAIT)
         return replace(row, not_before=format_timestamp(until))
-    wait = min(first * 2 ** min(row.setbacks, 20), policy.longest_wait)
+    wait = min(first * 2 ** min(row.setbacks, 20), policy.max_wait)
     return replace(row, setbacks=row.setbacks + 1, not_before=format_timestamp(now + wait))
 
 

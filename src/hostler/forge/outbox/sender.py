@@ -17,7 +17,7 @@ from hostler.forge.outbox.rules import (
     AccountOfRow,
     LookupStep,
     NotFoundOutcome,
-    OutboxPace,
+    OutboxPolicy,
     SendOutcome,
     SendStep,
     WaitStep,
@@ -78,7 +78,7 @@ class OutboxSender:
         store: Store,
         forges: ForgeLookup,
         clock: Clock,
-        policy: OutboxPace | None = None,
+        policy: OutboxPolicy | None = None,
         settled: SettledWrite = ignore_settled,
         only: TokenFilter = accept_every_token,
         observe: StageObserver = ignore_stages,
@@ -91,7 +91,7 @@ class OutboxSender:
         self._store = store
         self._forges = forges
         self._clock = clock
-        self._pace = policy or OutboxPace()
+        self._pace = policy or OutboxPolicy()
         self._settled = settled
         self._only = only
         self._observe = observe
@@ -102,16 +102,16 @@ class OutboxSender:
         while True:
             with self._store.read() as tx:
                 rows = [row for row in open_writes(tx) if self._is_ours(row)]
-            account_of = self._payer(rows)
+            account_of = self._account_lookup(rows)
             match choose_step(rows, self._clock.now(), self._last_write, self._pace, account_of):
                 case WaitStep(until):
                     return until
                 case AbandonStep(row):
-                    self._end(mark_abandoned(row))
+                    self._store_failure(mark_abandoned(row))
                 case SendStep(row) | LookupStep(row) as choice:
-                    self._act(row, is_lookup=isinstance(choice, LookupStep))
+                    self._do_step(row, is_lookup=isinstance(choice, LookupStep))
 
-    def _payer(self, rows: list[OutboxRow]) -> AccountOfRow:
+    def _account_lookup(self, rows: list[OutboxRow]) -> AccountOfRow:
         """Return a lookup of accounts; GitHub is asked only if a write was rate limited."""
         if not any(is_rate_limited(row) for row in rows):
             return same_account
@@ -128,16 +128,16 @@ class OutboxSender:
     def _is_ours(self, row: OutboxRow) -> bool:
         return self._forges(row.repo) is not None and self._only(row.token)
 
-    def _act(self, row: OutboxRow, *, is_lookup: bool) -> None:
+    def _do_step(self, row: OutboxRow, *, is_lookup: bool) -> None:
         try:
             action = decode_action(row.kind, row.payload)
         except Exception as error:  # whatever it is, it concerns only this row
-            self._end(mark_unreadable(row, f"{type(error).__name__}: {error}"))
+            self._store_failure(mark_unreadable(row, f"{type(error).__name__}: {error}"))
             return
         if is_lookup:
             # After a crash, a write in the state `sending` is unclear too.
             unclear = replace(row, state=WriteState.UNCLEAR)
-            self._settle(unclear, self._look(unclear, action))
+            self._settle(unclear, self._find_write(unclear, action))
         else:
             self._send(row, action)
 
@@ -148,7 +148,7 @@ class OutboxSender:
         except ForgeError as error:
             self._settle(row, error)
             return
-        marked_row = self._mark(row, at)
+        marked_row = self._mark_sending(row, at)
         if marked_row is None:
             return
         self._observe(SendStage.MARKED, row.token)
@@ -157,10 +157,10 @@ class OutboxSender:
         self._observe(SendStage.MADE, row.token)
         self._settle(marked_row, outcome)
 
-    def _look(self, row: OutboxRow, action: Action) -> SendOutcome:
+    def _find_write(self, row: OutboxRow, action: Action) -> SendOutcome:
         forge = self._forge(row)
 
-        def look() -> SendOutcome:
+        def find_it() -> SendOutcome:
             # Read the time first: a write that appears during the lookup must not count as absent.
             at = forge.now()
             found = forge.find_performed(
@@ -168,9 +168,9 @@ class OutboxSender:
             )
             return found or NotFoundOutcome(at)
 
-        return _outcome_of(row, look)
+        return _outcome_of(row, find_it)
 
-    def _mark(self, row: OutboxRow, at: datetime) -> OutboxRow | None:
+    def _mark_sending(self, row: OutboxRow, at: datetime) -> OutboxRow | None:
         """Store the intent; None if the write has changed meanwhile (a poll found it)."""
         with self._store.write(*self._scopes) as tx:
             present = find_write(tx, row.repo, row.token)
@@ -181,20 +181,20 @@ class OutboxSender:
             return marked_row
 
     def _settle(self, row: OutboxRow, outcome: SendOutcome) -> None:
-        self._keep(row, outcome)
+        self._store_outcome(row, outcome)
         self._observe(SendStage.STORED, row.token)
 
-    def _keep(self, row: OutboxRow, outcome: SendOutcome) -> None:
+    def _store_outcome(self, row: OutboxRow, outcome: SendOutcome) -> None:
         """Store the outcome, unless a poll has settled the write meanwhile."""
         with self._store.write(*self._scopes) as tx:
             present = find_write(tx, row.repo, row.token)
             if present is None or present.settled:
                 return
             done = apply_outcome(replace(present, state=row.state), outcome, tx.now(), self._pace)
-            seen = outcome if row.state is WriteState.UNCLEAR else None
-            settle_write(tx, present, done, self._settled, seen=seen)
+            found_result = outcome if row.state is WriteState.UNCLEAR else None
+            settle_write(tx, present, done, self._settled, found_result=found_result)
 
-    def _end(self, failed: OutboxRow) -> None:
+    def _store_failure(self, failed: OutboxRow) -> None:
         with self._store.write(*self._scopes) as tx:
             present = find_write(tx, failed.repo, failed.token)
             if present is not None and not present.settled:
@@ -225,7 +225,7 @@ class DeliveryCallbacks:
 
     settled: Callable[[OutboxRow], None]
     # Called once with the lock holder, if another process holds the lock.
-    left_to: Callable[[object | None], None]
+    lock_held_by: Callable[[object | None], None]
 
 
 class WriteDelivery:
@@ -239,15 +239,15 @@ class WriteDelivery:
         repo: RepoName,
         tokens: Collection[str],
         clock: Clock,
-        policy: OutboxPace,
-        told: DeliveryCallbacks,
+        policy: OutboxPolicy,
+        callbacks: DeliveryCallbacks,
     ) -> None:
         self._home = home
         self._store = store
         self._repo = repo
         self._tokens = list(tokens)
         self._clock = clock
-        self._told = told
+        self._callbacks = callbacks
         # Only these: the results of other writes are processed by the service.
         self._sender = OutboxSender(
             store,
@@ -257,19 +257,19 @@ class WriteDelivery:
             only=frozenset(tokens).__contains__,
         )
         self._reported: set[str] = set()
-        self._left = False
+        self._reported_holder = False
 
-    def see_through(self, seconds: float) -> list[OutboxRow]:
+    def wait_until_settled(self, seconds: float) -> list[OutboxRow]:
         """Return the rows once all are settled, or at the timeout."""
         end = self._clock.monotonic() + seconds
         while True:
-            nap = self._send()
-            mark = self._store.change_mark()
-            rows = self._look()
-            left = end - self._clock.monotonic()
-            if left <= 0 or all(row.settled for row in rows):
+            wait_seconds = self._send()
+            change_mark = self._store.change_mark()
+            rows = self._find_write()
+            seconds_left = end - self._clock.monotonic()
+            if seconds_left <= 0 or all(row.settled for row in rows):
                 return rows
-            self._store.wait_for_change(mark, min(left, nap))
+            self._store.wait_for_change(change_mark, min(seconds_left, wait_seconds))
 
     def _send(self) -> float:
         """Send what is due, if no other process does. Return how long to wait then."""
@@ -277,20 +277,20 @@ class WriteDelivery:
             with home_lock(self._home, self._clock):
                 again = self._sender.send_due()
         except HomeLocked as locked:
-            if not self._left:
-                self._left = True
-                self._told.left_to(locked.holder)
+            if not self._reported_holder:
+                self._reported_holder = True
+                self._callbacks.lock_held_by(locked.holder)
             return RECHECK_SECONDS
         if again is None:
             return RECHECK_SECONDS
         return max((again - self._clock.now()).total_seconds(), 0.0)
 
-    def _look(self) -> list[OutboxRow]:
+    def _find_write(self) -> list[OutboxRow]:
         with self._store.read() as tx:
             found = [find_write(tx, self._repo, token) for token in self._tokens]
         rows = [row for row in found if row is not None]
         for row in rows:
             if row.settled and row.token not in self._reported:
                 self._reported.add(row.token)
-                self._told.settled(row)
+                self._callbacks.settled(row)
         return rows

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from hostler.sandbox.ci import runs
-from hostler.sandbox.ci.entities import Workflow, WorkflowJob, WorkflowRun
+from hostler.sandbox.ci.entities import CiJob, CiRun, Workflow
 from hostler.sandbox.http.call import ApiCall
 from hostler.sandbox.http.errors import ApiError, conflict, forbidden, not_found
 from hostler.sandbox.http.pagination import parse_timestamp
-from hostler.sandbox.http.requests import ApiResponse, json_response, no_content
+from hostler.sandbox.http.requests import SandboxResponse, json_response, no_content
 from hostler.sandbox.http.router import REPO, ApiRouter
 from hostler.sandbox.state.world import World
 
@@ -88,7 +88,7 @@ class RunFilter:
     actor: str
     created: TimeSpan
 
-    def __call__(self, run: WorkflowRun) -> bool:
+    def __call__(self, run: CiRun) -> bool:
         wanted = (
             (self.branch, run.head_branch),
             (self.event, run.event),
@@ -116,21 +116,21 @@ def _run_filter(call: ApiCall) -> RunFilter:
 
 
 @router.route("GET", RUNS)
-def list_runs(call: ApiCall) -> ApiResponse:
+def list_runs(call: ApiCall) -> SandboxResponse:
     """Return all runs, newest first."""
-    runs = call.tables.group(WorkflowRun, "repo", call.repo.id)
+    runs = call.tables.group(CiRun, "repo", call.repo.id)
     found = runs.select("created", descending=True, where=_run_filter(call))
     return call.wrapped(found, "workflow_runs")
 
 
 @router.route("GET", REPO + "/actions/workflows")
-def list_workflows(call: ApiCall) -> ApiResponse:
+def list_workflows(call: ApiCall) -> SandboxResponse:
     """Return the workflows that have run."""
     return call.wrapped(call.tables.group(Workflow, "repo", call.repo.id).select(), "workflows")
 
 
 @router.route("GET", REPO + "/actions/workflows/{workflow_id}/runs")
-def list_workflow_runs(call: ApiCall) -> ApiResponse:
+def list_workflow_runs(call: ApiCall) -> SandboxResponse:
     """Return one workflow's runs, newest first; it is named by id or file."""
     name = call.params["workflow_id"]
     tables, path = call.tables, f".github/workflows/{name}"
@@ -139,30 +139,30 @@ def list_workflow_runs(call: ApiCall) -> ApiResponse:
         found = tables.get(Workflow, int(name))
     if found is None or found.repo_id != call.repo.id:
         raise not_found()
-    runs = tables.group(WorkflowRun, "workflow", found.id)
+    runs = tables.group(CiRun, "workflow", found.id)
     return call.wrapped(
         runs.select("created", descending=True, where=_run_filter(call)), "workflow_runs"
     )
 
 
 @router.route("GET", RUN)
-def get_run(call: ApiCall) -> ApiResponse:
+def get_run(call: ApiCall) -> SandboxResponse:
     """Return one run."""
     return call.one(_find_run(call))
 
 
 @router.route("DELETE", RUN, access="write")
-def delete_run(call: ApiCall) -> ApiResponse:
+def delete_run(call: ApiCall) -> SandboxResponse:
     """Forget a run."""
     run = _find_run(call)
-    for job in list(call.tables.group(WorkflowJob, "run", run.id).select()):
+    for job in list(call.tables.group(CiJob, "run", run.id).select()):
         call.world.remove(job)
     call.world.remove(run)
     return no_content()
 
 
 @router.route("GET", RUN + "/attempts/{attempt}")
-def get_attempt(call: ApiCall) -> ApiResponse:
+def get_attempt(call: ApiCall) -> SandboxResponse:
     """Return a run as it was in one attempt."""
     run, attempt = _find_run(call), _attempt_number(call)
     if attempt == run.attempt:
@@ -172,7 +172,7 @@ def get_attempt(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", RUN + "/jobs")
-def list_jobs(call: ApiCall) -> ApiResponse:
+def list_jobs(call: ApiCall) -> SandboxResponse:
     """Return the jobs of the present attempt, or of all."""
     run = _find_run(call)
     every = call.request.query.get("filter") == "all"
@@ -180,31 +180,31 @@ def list_jobs(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", RUN + "/attempts/{attempt}/jobs")
-def list_attempt_jobs(call: ApiCall) -> ApiResponse:
+def list_attempt_jobs(call: ApiCall) -> SandboxResponse:
     """Return the jobs of one attempt."""
     return call.wrapped(_jobs_of_attempt(call, _find_run(call), _attempt_number(call)), "jobs")
 
 
 @router.route("GET", RUN + "/artifacts")
-def list_artifacts(call: ApiCall) -> ApiResponse:
+def list_artifacts(call: ApiCall) -> SandboxResponse:
     """Return an empty list: the sandbox keeps no artifacts."""
     _find_run(call)
     return json_response({"total_count": 0, "artifacts": []})
 
 
 @router.route("POST", RUN + "/rerun", access="write")
-def rerun_run(call: ApiCall) -> ApiResponse:
+def rerun_run(call: ApiCall) -> SandboxResponse:
     """Run everything again."""
     return _rerun(call, failed_only=False)
 
 
 @router.route("POST", RUN + "/rerun-failed-jobs", access="write")
-def rerun_failed_jobs(call: ApiCall) -> ApiResponse:
+def rerun_failed_jobs(call: ApiCall) -> SandboxResponse:
     """Run what failed again."""
     return _rerun(call, failed_only=True)
 
 
-def _rerun(call: ApiCall, *, failed_only: bool) -> ApiResponse:
+def _rerun(call: ApiCall, *, failed_only: bool) -> SandboxResponse:
     run = _find_run(call)
     if run.status != "completed":
         raise forbidden("This workflow is already running")
@@ -215,7 +215,7 @@ def _rerun(call: ApiCall, *, failed_only: bool) -> ApiResponse:
 
 
 @router.route("POST", RUN + "/cancel", access="write")
-def cancel_run(call: ApiCall) -> ApiResponse:
+def cancel_run(call: ApiCall) -> SandboxResponse:
     """End what is running."""
     run = _find_run(call)
     if run.status == "completed":
@@ -225,13 +225,13 @@ def cancel_run(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", JOB)
-def get_job(call: ApiCall) -> ApiResponse:
+def get_job(call: ApiCall) -> SandboxResponse:
     """Return one job."""
     return call.one(_find_job(call))
 
 
 @router.route("GET", JOB + "/logs")
-def get_job_logs(call: ApiCall) -> ApiResponse:
+def get_job_logs(call: ApiCall) -> SandboxResponse:
     """Redirect to a job's log."""
     job = _find_job(call)
     if job.status != "completed":
@@ -240,7 +240,7 @@ def get_job_logs(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", RUN + "/logs")
-def get_run_logs(call: ApiCall) -> ApiResponse:
+def get_run_logs(call: ApiCall) -> SandboxResponse:
     """Redirect to an archive of all logs."""
     run = _find_run(call)
     if run.status != "completed":
@@ -248,9 +248,9 @@ def get_run_logs(call: ApiCall) -> ApiResponse:
     return _redirect_to_log(call, "run", run.id)
 
 
-def _redirect_to_log(call: ApiCall, kind: str, number: int) -> ApiResponse:
+def _redirect_to_log(call: ApiCall, kind: str, number: int) -> SandboxResponse:
     url = f"{call.request.root}{_LOG_STORAGE}/{kind}/{number}/{_log_key(kind, number)}"
-    return ApiResponse(302, headers={"Location": url})
+    return SandboxResponse(302, headers={"Location": url})
 
 
 def _log_key(kind: str, number: int) -> str:
@@ -259,22 +259,22 @@ def _log_key(kind: str, number: int) -> str:
 
 
 @router.route("GET", _LOG_STORAGE + "/{kind}/{number}/{key}", free=True)
-def get_stored_log(call: ApiCall) -> ApiResponse:
+def get_stored_log(call: ApiCall) -> SandboxResponse:
     """Return a job's log as text, or a run's logs as an archive."""
     kind, number = call.params["kind"], call.number()
     if call.params["key"] != _log_key(kind, number):
         raise ApiError(403, "Signature not valid")
-    job = call.tables.get(WorkflowJob, number) if kind == "job" else None
+    job = call.tables.get(CiJob, number) if kind == "job" else None
     if job is not None:
-        return ApiResponse(200, job.log.encode(), content_type="text/plain; charset=utf-8")
-    run = call.tables.get(WorkflowRun, number) if kind == "run" else None
+        return SandboxResponse(200, job.log.encode(), content_type="text/plain; charset=utf-8")
+    run = call.tables.get(CiRun, number) if kind == "run" else None
     if run is None:
         raise not_found()
-    archive = zip_logs(_jobs_of_attempt(call, run, run.attempt))
-    return ApiResponse(200, archive, content_type="application/zip")
+    archive = _zip_logs(_jobs_of_attempt(call, run, run.attempt))
+    return SandboxResponse(200, archive, content_type="application/zip")
 
 
-def zip_logs(jobs: list[WorkflowJob]) -> bytes:
+def _zip_logs(jobs: list[CiJob]) -> bytes:
     """Jobs' logs as an archive, one file each."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -284,15 +284,15 @@ def zip_logs(jobs: list[WorkflowJob]) -> bytes:
     return whole.getvalue()
 
 
-def _find_run(call: ApiCall) -> WorkflowRun:
-    found = call.tables.get(WorkflowRun, call.number("run_id"))
+def _find_run(call: ApiCall) -> CiRun:
+    found = call.tables.get(CiRun, call.number("run_id"))
     if found is None or found.repo_id != call.repo.id:
         raise not_found()
     return found
 
 
-def _find_job(call: ApiCall) -> WorkflowJob:
-    found = call.tables.get(WorkflowJob, call.number("job_id"))
+def _find_job(call: ApiCall) -> CiJob:
+    found = call.tables.get(CiJob, call.number("job_id"))
     if found is None or found.repo_id != call.repo.id:
         raise not_found()
     return found
@@ -305,6 +305,6 @@ def _attempt_number(call: ApiCall) -> int:
     return attempt
 
 
-def _jobs_of_attempt(call: ApiCall, run: WorkflowRun, attempt: int | None) -> list[WorkflowJob]:
-    found: list[WorkflowJob] = list(call.tables.group(WorkflowJob, "run", run.id).select())
+def _jobs_of_attempt(call: ApiCall, run: CiRun, attempt: int | None) -> list[CiJob]:
+    found: list[CiJob] = list(call.tables.group(CiJob, "run", run.id).select())
     return [job for job in found if attempt in (None, job.attempt)]

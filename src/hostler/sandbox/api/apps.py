@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hostler.sandbox.auth import AccessToken, GitHubApp, Installation, installation_secret
+from hostler.sandbox.auth import AppRegistration, Installation, SandboxToken, installation_secret
 from hostler.sandbox.http.call import ApiCall
 from hostler.sandbox.http.errors import forbidden, not_found, unprocessable
-from hostler.sandbox.http.requests import ApiResponse, json_response, no_content
+from hostler.sandbox.http.requests import SandboxResponse, json_response, no_content
 from hostler.sandbox.http.router import REPO, ApiRouter
 from hostler.sandbox.serializers.base import RenderContext, serialize, serializer
 from hostler.sandbox.serializers.repos import html_root, node_id, simple_user, user_of
@@ -28,8 +28,8 @@ APP_PERMISSIONS = {
 APP_EVENTS = ["issues", "issue_comment", "pull_request", "push"]
 
 
-@serializer(GitHubApp)
-def serialize_app(app: GitHubApp, frame: RenderContext) -> dict[str, Any]:
+@serializer(AppRegistration)
+def serialize_app(app: AppRegistration, frame: RenderContext) -> dict[str, Any]:
     """Return an App."""
     return {
         "id": app.id,
@@ -52,7 +52,7 @@ def serialize_app(app: GitHubApp, frame: RenderContext) -> dict[str, Any]:
 @serializer(Installation)
 def serialize_installation(item: Installation, frame: RenderContext) -> dict[str, Any]:
     """Return an installation."""
-    app = frame.tables.get(GitHubApp, item.app_id)
+    app = frame.tables.get(AppRegistration, item.app_id)
     account = user_of(frame.tables, item.account)
     return {
         "id": item.id,
@@ -77,28 +77,28 @@ def serialize_installation(item: Installation, frame: RenderContext) -> dict[str
 
 
 @router.route("GET", "/app", app=True)
-def get_app(call: ApiCall) -> ApiResponse:
+def get_app(call: ApiCall) -> SandboxResponse:
     """Return the App that sends the request."""
-    app = call.tables.get(GitHubApp, call.viewer.app_id or 0)
+    app = call.tables.get(AppRegistration, call.viewer.app_id or 0)
     if app is None:
         raise not_found()
     return call.one(app)
 
 
 @router.route("GET", "/app/installations", app=True)
-def list_installations(call: ApiCall) -> ApiResponse:
+def list_installations(call: ApiCall) -> SandboxResponse:
     """Return the App's installations."""
     return call.page(call.tables.group(Installation, "app", call.viewer.app_id).select())
 
 
 @router.route("GET", "/app/installations/{installation_id}", app=True)
-def get_installation(call: ApiCall) -> ApiResponse:
+def get_installation(call: ApiCall) -> SandboxResponse:
     """Return one installation."""
     return call.one(_find_installation(call))
 
 
 @router.route("GET", REPO + "/installation", app=True)
-def get_repo_installation(call: ApiCall) -> ApiResponse:
+def get_repo_installation(call: ApiCall) -> SandboxResponse:
     """Return the App's installation that covers a repository."""
     for found in call.tables.group(Installation, "app", call.viewer.app_id).select():
         if found.covers(call.repo.owner, call.repo.id):
@@ -107,7 +107,7 @@ def get_repo_installation(call: ApiCall) -> ApiResponse:
 
 
 @router.route("POST", "/app/installations/{installation_id}/access_tokens", app=True)
-def create_access_token(call: ApiCall) -> ApiResponse:
+def create_access_token(call: ApiCall) -> SandboxResponse:
     """Create a token that speaks for an installation for one hour."""
     found = _find_installation(call)
     chosen = _chosen_repos(call, found)
@@ -123,11 +123,11 @@ def create_access_token(call: ApiCall) -> ApiResponse:
     return json_response(body, 201)
 
 
-def create_token(world: World, found: Installation, repos: list[Repo]) -> AccessToken:
+def create_token(world: World, found: Installation, repos: list[Repo]) -> SandboxToken:
     """Put a token into the world that speaks for an installation on these repositories."""
-    app = world.truth.get(GitHubApp, found.app_id)
+    app = world.truth.get(AppRegistration, found.app_id)
     number = world.count("id:token")
-    token = AccessToken(
+    token = SandboxToken(
         id=number,
         secret=installation_secret(number),
         login=f"{app.slug if app else 'app'}[bot]",
@@ -146,7 +146,7 @@ def covered_repos(world: World, found: Installation) -> list[Repo]:
 
 
 @router.route("GET", "/installation/repositories", login=True)
-def list_installation_repos(call: ApiCall) -> ApiResponse:
+def list_installation_repos(call: ApiCall) -> SandboxResponse:
     """Return what an installation's token reaches."""
     if call.viewer.installation_id is None:
         raise forbidden(
@@ -159,9 +159,9 @@ def list_installation_repos(call: ApiCall) -> ApiResponse:
 
 
 @router.route("DELETE", "/installation/token", login=True)
-def revoke_token(call: ApiCall) -> ApiResponse:
+def revoke_token(call: ApiCall) -> SandboxResponse:
     """Give a token back before its time."""
-    for token in call.tables.all(AccessToken):
+    for token in call.tables.all(SandboxToken):
         if f"token:{token.id}" == call.viewer.key and token.installation_id is not None:
             call.world.remove(token)
             return no_content()

@@ -10,7 +10,7 @@ from hostler.sandbox.git import names, refs
 from hostler.sandbox.http.call import ApiCall, requested_page_of
 from hostler.sandbox.http.errors import forbidden, invalid, not_found, unprocessable, wrong_type
 from hostler.sandbox.http.pagination import parse_timestamp
-from hostler.sandbox.http.requests import ApiResponse, JsonFields, json_response
+from hostler.sandbox.http.requests import JsonFields, SandboxResponse, json_response
 from hostler.sandbox.http.router import REPO, ApiRouter
 from hostler.sandbox.serializers import ci as _shapes  # noqa: F401 - registers the shapes
 from hostler.sandbox.serializers.base import serialize
@@ -27,7 +27,7 @@ CONCLUSIONS = (
 
 
 @router.route("POST", REPO + "/statuses/{sha}", access="write", creates=True)
-async def create_status(call: ApiCall) -> ApiResponse:
+async def create_status(call: ApiCall) -> SandboxResponse:
     """Give a commit a state under a context."""
     fields, sha = call.fields("Status"), call.params["sha"]
     state = fields.choice("state", STATUS_STATES)
@@ -54,7 +54,7 @@ async def create_status(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", REPO + "/commits/{ref}/statuses")
-async def list_statuses(call: ApiCall) -> ApiResponse:
+async def list_statuses(call: ApiCall) -> SandboxResponse:
     """Return all statuses of a commit, newest first."""
     sha = await resolve_commit(call.git(), call.params["ref"])
     group = call.tables.group(CommitStatus, "commit", call.repo.id, sha)
@@ -62,7 +62,7 @@ async def list_statuses(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", REPO + "/commits/{ref}/status")
-async def get_combined_status(call: ApiCall) -> ApiResponse:
+async def get_combined_status(call: ApiCall) -> SandboxResponse:
     """Return the newest status of every context, and the combined state."""
     sha = await resolve_commit(call.git(), call.params["ref"])
     group = call.tables.group(CommitStatus, "commit", call.repo.id, sha)
@@ -72,7 +72,7 @@ async def get_combined_status(call: ApiCall) -> ApiResponse:
     base = repo_url(call.repo.id, call.frame)
     return json_response(
         {
-            "state": combine_states([item.state for item in newest.values()]),
+            "state": _combine_states([item.state for item in newest.values()]),
             "statuses": [serialize(item, call.frame) for item in shown],
             "sha": sha,
             "total_count": len(newest),
@@ -83,7 +83,7 @@ async def get_combined_status(call: ApiCall) -> ApiResponse:
     )
 
 
-def combine_states(states: list[str]) -> str:
+def _combine_states(states: list[str]) -> str:
     """failure if any failed, success if all succeeded, else pending."""
     if {"error", "failure"} & set(states):
         return "failure"
@@ -91,7 +91,7 @@ def combine_states(states: list[str]) -> str:
 
 
 @router.route("POST", REPO + "/check-runs", access="write", creates=True)
-async def create_check(call: ApiCall) -> ApiResponse:
+async def create_check(call: ApiCall) -> SandboxResponse:
     """Start a check of a commit, or report one at once."""
     _check_app(call)
     fields = call.fields("CheckRun")
@@ -114,7 +114,7 @@ async def create_check(call: ApiCall) -> ApiResponse:
 
 
 @router.route("PATCH", CHECK_RUN, access="write")
-def update_check(call: ApiCall) -> ApiResponse:
+def update_check(call: ApiCall) -> SandboxResponse:
     """Report how a check goes."""
     _check_app(call)
     check, fields = _find_check(call), call.fields("CheckRun")
@@ -172,7 +172,7 @@ def _read_output(check: CheckRun, fields: JsonFields) -> CheckOutput:
 
 
 @router.route("GET", CHECK_RUN)
-def get_check(call: ApiCall) -> ApiResponse:
+def get_check(call: ApiCall) -> SandboxResponse:
     """Return one check."""
     return call.one(_find_check(call))
 
@@ -190,7 +190,7 @@ class CheckFilter:
 
 
 @router.route("GET", REPO + "/commits/{ref}/check-runs")
-async def list_checks(call: ApiCall) -> ApiResponse:
+async def list_checks(call: ApiCall) -> SandboxResponse:
     """Return a commit's checks; of several with one name the newest, unless `filter=all`."""
     sha = await resolve_commit(call.git(), call.params["ref"])
     query = call.request.query

@@ -8,7 +8,7 @@ from typing import Any
 from hostler.sandbox.http.call import ApiCall
 from hostler.sandbox.http.errors import forbidden, invalid, not_found
 from hostler.sandbox.http.pagination import PageableList
-from hostler.sandbox.http.requests import ApiResponse, json_response, no_content
+from hostler.sandbox.http.requests import SandboxResponse, json_response, no_content
 from hostler.sandbox.http.router import REPO, ApiRouter
 from hostler.sandbox.issues import touch_issue
 from hostler.sandbox.serializers.issues import REACTIONS
@@ -21,20 +21,20 @@ COMMENT = REPO + "/issues/comments/{comment_id}"
 
 
 @router.route("GET", REPO + "/issues/comments")
-def list_repo_comments(call: ApiCall) -> ApiResponse:
+def list_repo_comments(call: ApiCall) -> SandboxResponse:
     """Return all conversations' comments, by id unless sorted."""
     comments = call.tables.group(Comment, "repo", call.repo.id)
     return call.feed(comments, sorts=("created", "updated"))
 
 
 @router.route("GET", REPO + "/issues/{number}/comments")
-def list_issue_comments(call: ApiCall) -> ApiResponse:
+def list_issue_comments(call: ApiCall) -> SandboxResponse:
     """Return one conversation's comments, by id."""
     return call.feed(call.tables.group(Comment, "issue", call.issue().id))
 
 
 @router.route("POST", REPO + "/issues/{number}/comments", creates=True)
-def create_comment(call: ApiCall) -> ApiResponse:
+def create_comment(call: ApiCall) -> SandboxResponse:
     """Add a comment and update the issue's `updated_at`."""
     issue = call.issue()
     check_lock(call, issue)
@@ -61,13 +61,13 @@ def create_comment(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", COMMENT)
-def get_comment(call: ApiCall) -> ApiResponse:
+def get_comment(call: ApiCall) -> SandboxResponse:
     """Return one comment."""
     return call.one(_find_comment(call))
 
 
 @router.route("PATCH", COMMENT)
-def edit_comment(call: ApiCall) -> ApiResponse:
+def edit_comment(call: ApiCall) -> SandboxResponse:
     """Change a comment's text."""
     comment = _own_comment(call)
     body = call.fields("IssueComment").body(required=True)
@@ -82,7 +82,7 @@ def edit_comment(call: ApiCall) -> ApiResponse:
 
 
 @router.route("DELETE", COMMENT)
-def delete_comment(call: ApiCall) -> ApiResponse:
+def delete_comment(call: ApiCall) -> SandboxResponse:
     """Delete a comment. No `updated_at` changes."""
     comment = _own_comment(call)
     call.world.remove(comment)
@@ -118,7 +118,7 @@ Reaction = tuple[int, str, str]
 
 
 @router.route("GET", COMMENT_REACTIONS)
-def list_reactions(call: ApiCall) -> ApiResponse:
+def list_reactions(call: ApiCall) -> SandboxResponse:
     """Return the reactions to a comment."""
     comment = _find_comment(call)
     content = call.request.query.get("content")
@@ -130,7 +130,7 @@ def list_reactions(call: ApiCall) -> ApiResponse:
 
 
 @router.route("POST", COMMENT_REACTIONS, creates=True)
-def add_reaction(call: ApiCall) -> ApiResponse:
+def add_reaction(call: ApiCall) -> SandboxResponse:
     """React; the same reaction a second time is answered 200. No `updated_at` moves."""
     comment = _find_comment(call)
     content = call.fields("Reaction").choice("content", REACTIONS)
@@ -145,7 +145,7 @@ def add_reaction(call: ApiCall) -> ApiResponse:
 
 
 @router.route("DELETE", COMMENT_REACTIONS + "/{reaction_id}")
-def remove_reaction(call: ApiCall) -> ApiResponse:
+def remove_reaction(call: ApiCall) -> SandboxResponse:
     """Take a reaction back."""
     comment, wanted = _find_comment(call), call.number("reaction_id")
     given = next((given for given in comment.reactions if given[0] == wanted), None)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from hostler.sandbox.git import commits, diffs, files, names, refs
 from hostler.sandbox.git.commits import Commit, CommitQuery
 from hostler.sandbox.git.errors import BadName, NoSuchObject
-from hostler.sandbox.git.files import FileEdit, TreeEntry
+from hostler.sandbox.git.files import FileEdit, FileEntry
 from hostler.sandbox.git.names import ZERO
 from hostler.sandbox.git.process import Signature
 from hostler.sandbox.git.repository import Repository
@@ -25,7 +25,7 @@ from hostler.sandbox.http.errors import (
     unprocessable,
 )
 from hostler.sandbox.http.pagination import parse_timestamp
-from hostler.sandbox.http.requests import ApiResponse, JsonFields, json_response
+from hostler.sandbox.http.requests import JsonFields, SandboxResponse, json_response
 from hostler.sandbox.http.router import REPO, ApiRouter
 from hostler.sandbox.pulls.pushes import announce_moves
 from hostler.sandbox.serializers import repos as shapes
@@ -38,7 +38,7 @@ MAX_COMMITS = 250
 
 
 @router.route("GET", REPO + "/commits")
-async def list_commits(call: ApiCall) -> ApiResponse:
+async def list_commits(call: ApiCall) -> SandboxResponse:
     """Return a history, newest first."""
     git, page = call.git(), requested_page_of(call)
     wanted = await _commit_query(call, git)
@@ -92,7 +92,7 @@ async def resolve_commit(git: Repository, ref: str) -> str:
 
 
 @router.route("GET", REPO + "/commits/{ref...}")
-async def get_commit(call: ApiCall) -> ApiResponse:
+async def get_commit(call: ApiCall) -> SandboxResponse:
     """Return one commit with its files."""
     git = call.git()
     item = await commits.get_commit(git, await resolve_commit(git, call.params["ref"]))
@@ -109,7 +109,7 @@ async def get_commit(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", REPO + "/git/commits/{sha}")
-async def get_git_commit(call: ApiCall) -> ApiResponse:
+async def get_git_commit(call: ApiCall) -> SandboxResponse:
     """Return one commit as git stores it."""
     git, sha = call.git(), call.params["sha"]
     if not names.is_sha(sha) or await refs.object_kind(git, sha) != "commit":
@@ -120,7 +120,7 @@ async def get_git_commit(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", REPO + "/git/trees/{ref...}")
-async def get_tree(call: ApiCall) -> ApiResponse:
+async def get_tree(call: ApiCall) -> SandboxResponse:
     """Return what a tree holds, with all below it where `recursive` is given."""
     git, ref = call.git(), call.params["ref"]
     tree = (
@@ -150,7 +150,7 @@ async def _is_tree(git: Repository, ref: str) -> bool:
 
 
 @router.route("GET", REPO + "/compare/{basehead...}")
-async def get_comparison(call: ApiCall) -> ApiResponse:
+async def get_comparison(call: ApiCall) -> SandboxResponse:
     """Return what the second has beyond the common ancestor with the first."""
     git = call.git()
     first, dots, second = call.params["basehead"].partition("...")
@@ -211,24 +211,24 @@ MAX_FILE_BYTES = 100_000_000
 
 
 @router.route("GET", REPO + "/contents")
-async def get_root(call: ApiCall) -> ApiResponse:
+async def get_root(call: ApiCall) -> SandboxResponse:
     """Return the files at the top."""
     return await _respond_with_content(call, "")
 
 
 @router.route("GET", FILE_PATH)
-async def get_content(call: ApiCall) -> ApiResponse:
+async def get_content(call: ApiCall) -> SandboxResponse:
     """Return a file with its content, or what is in a folder."""
     return await _respond_with_content(call, _content_path(call))
 
 
 @router.route("GET", REPO + "/readme")
-async def get_readme(call: ApiCall) -> ApiResponse:
+async def get_readme(call: ApiCall) -> SandboxResponse:
     """Return the file that introduces the repository."""
     return await _respond_with_content(call, "README.md")
 
 
-async def _respond_with_content(call: ApiCall, path: str) -> ApiResponse:
+async def _respond_with_content(call: ApiCall, path: str) -> SandboxResponse:
     git, asked = call.git(), call.request.query.get("ref") or call.repo.default_branch
     try:
         commit = await refs.resolve(git, asked)
@@ -245,13 +245,13 @@ async def _respond_with_content(call: ApiCall, path: str) -> ApiResponse:
         )
     if ".raw" in call.request.headers.get("accept", ""):
         data = await files.read_blob(git, _check_size(entry))
-        return ApiResponse(200, data, content_type="application/octet-stream")
+        return SandboxResponse(200, data, content_type="application/octet-stream")
     return json_response(
         _serialize_entry(call, entry, path, asked) | await _content_fields(git, entry)
     )
 
 
-async def _content_fields(git: Repository, entry: TreeEntry) -> dict[str, Any]:
+async def _content_fields(git: Repository, entry: FileEntry) -> dict[str, Any]:
     """Return a file's text: empty if it is large, absent if the entry is another repository."""
     if entry.kind != "blob" or (entry.size or 0) > MAX_INLINE_BYTES:
         _check_size(entry)
@@ -260,7 +260,7 @@ async def _content_fields(git: Repository, entry: TreeEntry) -> dict[str, Any]:
     return {"encoding": "base64", "content": base64.encodebytes(data).decode()}
 
 
-def _check_size(entry: TreeEntry) -> str:
+def _check_size(entry: FileEntry) -> str:
     if (entry.size or 0) > MAX_FILE_BYTES:
         raise forbidden("This API returns blobs up to 100 MB in size.")
     if entry.kind != "blob":
@@ -268,7 +268,7 @@ def _check_size(entry: TreeEntry) -> str:
     return entry.sha
 
 
-def _serialize_entry(call: ApiCall, item: TreeEntry, path: str, ref: str) -> dict[str, Any]:
+def _serialize_entry(call: ApiCall, item: FileEntry, path: str, ref: str) -> dict[str, Any]:
     base, page = repo_url(call.repo.id, call.frame), shapes.page_url(call.repo.id, call.frame)
     kind = {"tree": "dir", "commit": "submodule"}.get(item.kind, "file")
     kind = "symlink" if item.mode == "120000" else kind
@@ -291,7 +291,7 @@ def _serialize_entry(call: ApiCall, item: TreeEntry, path: str, ref: str) -> dic
 
 
 @router.route("PUT", FILE_PATH, access="write", creates=True)
-async def write_content(call: ApiCall) -> ApiResponse:
+async def write_content(call: ApiCall) -> SandboxResponse:
     """Make or change a file; to change one, its present sha must be named."""
     fields = call.fields("Content")
     data = _decode_content(fields)
@@ -312,7 +312,7 @@ async def write_content(call: ApiCall) -> ApiResponse:
 
 
 @router.route("DELETE", FILE_PATH, access="write")
-async def delete_content(call: ApiCall) -> ApiResponse:
+async def delete_content(call: ApiCall) -> SandboxResponse:
     """Remove a file; its present sha must be named."""
     fields, git, path = call.fields("Content"), call.git(), _content_path(call)
     async with git.lock:
@@ -354,7 +354,7 @@ async def _target_branch(
     return branch, head
 
 
-def _check_sha(fields: JsonFields, old: TreeEntry | None, path: str) -> None:
+def _check_sha(fields: JsonFields, old: FileEntry | None, path: str) -> None:
     given = fields.text("sha")
     if old is not None and given is None:
         raise unprocessable('Invalid request.\n\n"sha" wasn\'t supplied.')

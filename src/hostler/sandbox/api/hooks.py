@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 from hostler.sandbox.http.call import ApiCall
 from hostler.sandbox.http.errors import invalid, not_found
-from hostler.sandbox.http.requests import ApiResponse, JsonFields, json_response, no_content
+from hostler.sandbox.http.requests import JsonFields, SandboxResponse, json_response, no_content
 from hostler.sandbox.http.router import REPO, ApiRouter
 from hostler.sandbox.serializers.base import RenderContext, serialize, webhook_payload
-from hostler.sandbox.webhooks import WEBHOOK_EVENTS, Webhook, WebhookDelivery
+from hostler.sandbox.webhooks import WEBHOOK_EVENTS, HookDelivery, Webhook
 
 router = ApiRouter()
 HOOK = REPO + "/hooks/{hook_id}"
@@ -23,13 +23,13 @@ def _ping_payload(item: Webhook, _action: str, frame: RenderContext) -> dict[str
 
 
 @router.route("GET", REPO + "/hooks", access="admin", login=True)
-def list_hooks(call: ApiCall) -> ApiResponse:
+def list_hooks(call: ApiCall) -> SandboxResponse:
     """Return all hooks."""
     return call.page(call.tables.group(Webhook, "repo", call.repo.id).select())
 
 
 @router.route("POST", REPO + "/hooks", access="admin")
-def create_hook(call: ApiCall) -> ApiResponse:
+def create_hook(call: ApiCall) -> SandboxResponse:
     """Subscribe a URL; it is pinged at once."""
     fields = call.fields("Hook")
     now = call.world.now()
@@ -40,46 +40,46 @@ def create_hook(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", HOOK, access="admin", login=True)
-def get_hook(call: ApiCall) -> ApiResponse:
+def get_hook(call: ApiCall) -> SandboxResponse:
     """Return one hook."""
     return call.one(_find_hook(call))
 
 
 @router.route("PATCH", HOOK, access="admin")
-def edit_hook(call: ApiCall) -> ApiResponse:
+def edit_hook(call: ApiCall) -> SandboxResponse:
     """Change a hook."""
     hook = _with_fields(_find_hook(call), call.fields("Hook"))
     return call.one(call.world.put(replace(hook, updated_at=call.world.now())))
 
 
 @router.route("DELETE", HOOK, access="admin")
-def delete_hook(call: ApiCall) -> ApiResponse:
+def delete_hook(call: ApiCall) -> SandboxResponse:
     """Delete a hook and its deliveries."""
     hook = _find_hook(call)
-    for made in list(call.tables.group(WebhookDelivery, "hook", hook.id).select()):
+    for made in list(call.tables.group(HookDelivery, "hook", hook.id).select()):
         call.world.remove(made)
     call.world.remove(hook)
     return no_content()
 
 
 @router.route("POST", HOOK + "/pings", access="admin")
-def ping_hook(call: ApiCall) -> ApiResponse:
+def ping_hook(call: ApiCall) -> SandboxResponse:
     """Send a ping."""
     call.world.publish("ping", _find_hook(call), "", call.actor)
     return no_content()
 
 
 @router.route("GET", HOOK + "/deliveries", access="admin", login=True)
-def list_deliveries(call: ApiCall) -> ApiResponse:
+def list_deliveries(call: ApiCall) -> SandboxResponse:
     """Return a hook's deliveries, newest first."""
-    made = call.tables.group(WebhookDelivery, "hook", _find_hook(call).id)
+    made = call.tables.group(HookDelivery, "hook", _find_hook(call).id)
     return call.page(made.select(descending=True), "bare")
 
 
 @router.route("GET", HOOK + "/deliveries/{delivery_id}", access="admin", login=True)
-def get_delivery(call: ApiCall) -> ApiResponse:
+def get_delivery(call: ApiCall) -> SandboxResponse:
     """Return one delivery with its payload."""
-    found = call.tables.get(WebhookDelivery, call.number("delivery_id"))
+    found = call.tables.get(HookDelivery, call.number("delivery_id"))
     if found is None or found.hook_id != _find_hook(call).id:
         raise not_found()
     return json_response(serialize(found, call.frame))

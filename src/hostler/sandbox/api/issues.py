@@ -9,7 +9,7 @@ from typing import Any
 from hostler.sandbox.http.call import ApiCall
 from hostler.sandbox.http.errors import forbidden, invalid, not_found, unprocessable
 from hostler.sandbox.http.pagination import PageableList
-from hostler.sandbox.http.requests import ApiResponse, JsonFields, json_response, no_content
+from hostler.sandbox.http.requests import JsonFields, SandboxResponse, json_response, no_content
 from hostler.sandbox.http.router import REPO, ApiRouter
 from hostler.sandbox.issues import (
     IssueChange,
@@ -22,7 +22,7 @@ from hostler.sandbox.issues import (
 from hostler.sandbox.pulls.changes import check_reopening
 from hostler.sandbox.serializers import issues as _shapes  # noqa: F401 - registers the shapes
 from hostler.sandbox.serializers.base import serialize
-from hostler.sandbox.state.entities import Comment, Issue, IssueEvent, Label, Repo
+from hostler.sandbox.state.entities import Comment, Issue, Label, Repo, TimelineEvent
 
 router = ApiRouter()
 
@@ -54,7 +54,7 @@ class IssueFilter:
 
 
 @router.route("GET", REPO + "/issues", issues=True)
-def list_issues(call: ApiCall) -> ApiResponse:
+def list_issues(call: ApiCall) -> SandboxResponse:
     """Issues and pull requests; open ones, newest first, unless asked otherwise."""
     return call.feed(
         call.tables.group(Issue, "repo", call.repo.id),
@@ -83,7 +83,7 @@ def _issue_filter(call: ApiCall) -> IssueFilter | None:
 
 
 @router.route("POST", REPO + "/issues", issues=True, creates=True)
-def create_issue(call: ApiCall) -> ApiResponse:
+def create_issue(call: ApiCall) -> SandboxResponse:
     """Create an issue; labels and assignees of callers without triage are dropped silently."""
     fields = call.fields("Issue")
     title = fields.text("title", required=True, limit=256)
@@ -98,13 +98,13 @@ def create_issue(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", REPO + "/issues/{number}")
-def get_issue(call: ApiCall) -> ApiResponse:
+def get_issue(call: ApiCall) -> SandboxResponse:
     """Return one issue."""
     return call.one(call.issue())
 
 
 @router.route("PATCH", REPO + "/issues/{number}")
-async def edit_issue(call: ApiCall) -> ApiResponse:
+async def edit_issue(call: ApiCall) -> SandboxResponse:
     """Change an issue: the author may edit and close it, the rest needs triage."""
     issue = call.issue()
     author = issue.user.lower() == call.actor.lower()
@@ -121,7 +121,7 @@ async def edit_issue(call: ApiCall) -> ApiResponse:
 
 
 @router.route("PUT", REPO + "/issues/{number}/lock", access="write")
-def lock_issue(call: ApiCall) -> ApiResponse:
+def lock_issue(call: ApiCall) -> SandboxResponse:
     """Lock a conversation."""
     reasons = ("off-topic", "too heated", "resolved", "spam")
     reason = call.fields("Issue").choice("lock_reason", reasons)
@@ -135,7 +135,7 @@ def lock_issue(call: ApiCall) -> ApiResponse:
 
 
 @router.route("DELETE", REPO + "/issues/{number}/lock", access="write")
-def unlock_issue(call: ApiCall) -> ApiResponse:
+def unlock_issue(call: ApiCall) -> SandboxResponse:
     """Unlock a conversation."""
     issue = call.issue()
     now = call.world.now()
@@ -150,13 +150,13 @@ _COLOR = re.compile(r"[0-9a-fA-F]{6}")
 
 
 @router.route("GET", REPO + "/labels")
-def list_labels(call: ApiCall) -> ApiResponse:
+def list_labels(call: ApiCall) -> SandboxResponse:
     """Return all labels."""
     return call.page(call.tables.group(Label, "repo", call.repo.id).select())
 
 
 @router.route("POST", REPO + "/labels", access="triage", creates=True)
-def create_label(call: ApiCall) -> ApiResponse:
+def create_label(call: ApiCall) -> SandboxResponse:
     """Create a label."""
     fields = call.fields("Label")
     name = _free_name(call, fields, "name", None)
@@ -165,13 +165,13 @@ def create_label(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", LABEL)
-def get_label(call: ApiCall) -> ApiResponse:
+def get_label(call: ApiCall) -> SandboxResponse:
     """Return one label."""
     return call.one(_find_label(call))
 
 
 @router.route("PATCH", LABEL, access="triage")
-def edit_label(call: ApiCall) -> ApiResponse:
+def edit_label(call: ApiCall) -> SandboxResponse:
     """Change a label's name, color or description."""
     label, fields = _find_label(call), call.fields("Label")
     if "new_name" in fields:
@@ -180,7 +180,7 @@ def edit_label(call: ApiCall) -> ApiResponse:
 
 
 @router.route("DELETE", LABEL, access="triage")
-def delete_label(call: ApiCall) -> ApiResponse:
+def delete_label(call: ApiCall) -> SandboxResponse:
     """Delete a label and remove it from all issues."""
     label = _find_label(call)
     for issue in call.tables.group(Issue, "repo", call.repo.id).select():
@@ -192,33 +192,33 @@ def delete_label(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", ISSUE_LABELS)
-def list_issue_labels(call: ApiCall) -> ApiResponse:
+def list_issue_labels(call: ApiCall) -> SandboxResponse:
     """Return an issue's labels."""
     return call.page(_labels_of(call, call.issue()))
 
 
 @router.route("POST", ISSUE_LABELS, access="triage")
-def add_issue_labels(call: ApiCall) -> ApiResponse:
+def add_issue_labels(call: ApiCall) -> SandboxResponse:
     """Add labels to an issue."""
     issue = call.issue()
     return _set_labels(call, issue, [*_names_of(call, issue), *_wanted_labels(call)])
 
 
 @router.route("PUT", ISSUE_LABELS, access="triage")
-def set_issue_labels(call: ApiCall) -> ApiResponse:
+def set_issue_labels(call: ApiCall) -> SandboxResponse:
     """Replace an issue's labels."""
     return _set_labels(call, call.issue(), _wanted_labels(call))
 
 
 @router.route("DELETE", ISSUE_LABELS, access="triage")
-def clear_issue_labels(call: ApiCall) -> ApiResponse:
+def clear_issue_labels(call: ApiCall) -> SandboxResponse:
     """Remove all labels from an issue."""
     change_issue(call, call.issue(), IssueChange(labels=[]))
     return no_content()
 
 
 @router.route("DELETE", ISSUE_LABELS + "/{name}", access="triage")
-def remove_issue_label(call: ApiCall) -> ApiResponse:
+def remove_issue_label(call: ApiCall) -> SandboxResponse:
     """Remove one label from an issue; 404 if the issue does not have it."""
     issue, name = call.issue(), call.params["name"].lower()
     names = _names_of(call, issue)
@@ -228,7 +228,7 @@ def remove_issue_label(call: ApiCall) -> ApiResponse:
     return _set_labels(call, issue, kept)
 
 
-def _set_labels(call: ApiCall, issue: Issue, names: list[str]) -> ApiResponse:
+def _set_labels(call: ApiCall, issue: Issue, names: list[str]) -> SandboxResponse:
     return call.page(_labels_of(call, change_issue(call, issue, IssueChange(labels=names))))
 
 
@@ -282,21 +282,21 @@ BLOCKERS = REPO + "/issues/{number}/dependencies/blocked_by"
 
 
 @router.route("GET", BLOCKERS)
-def list_blockers(call: ApiCall) -> ApiResponse:
+def list_blockers(call: ApiCall) -> SandboxResponse:
     """Return the issues that block an issue."""
     found = (call.tables.get(Issue, issue_id) for issue_id in call.issue().blocked_by)
     return call.page([issue for issue in found if issue is not None and _can_see(call, issue)])
 
 
 @router.route("GET", REPO + "/issues/{number}/dependencies/blocking")
-def list_blocked(call: ApiCall) -> ApiResponse:
+def list_blocked(call: ApiCall) -> SandboxResponse:
     """Return the issues that an issue blocks."""
     waiting = call.tables.group(Issue, "blocker", call.issue().id).select()
     return call.page([issue for issue in waiting if _can_see(call, issue)])
 
 
 @router.route("POST", BLOCKERS, access="triage", creates=True)
-def add_blocker(call: ApiCall) -> ApiResponse:
+def add_blocker(call: ApiCall) -> SandboxResponse:
     """Add a blocker to an issue; the blocker is named by its id, not its number."""
     issue = call.issue()
     wanted = call.fields("IssueDependency").number("issue_id", required=True)
@@ -315,7 +315,7 @@ def add_blocker(call: ApiCall) -> ApiResponse:
 
 
 @router.route("DELETE", BLOCKERS + "/{issue_id}", access="triage")
-def remove_blocker(call: ApiCall) -> ApiResponse:
+def remove_blocker(call: ApiCall) -> SandboxResponse:
     """Remove a blocker from an issue."""
     issue, wanted = call.issue(), call.number("issue_id")
     if wanted not in issue.blocked_by:
@@ -332,33 +332,33 @@ def _can_see(call: ApiCall, issue: Issue) -> bool:
 
 
 @router.route("GET", REPO + "/issues/events")
-def list_repo_events(call: ApiCall) -> ApiResponse:
+def list_repo_events(call: ApiCall) -> SandboxResponse:
     """Return all issues' events, newest first."""
     return call.page(
-        call.tables.group(IssueEvent, "repo", call.repo.id).select("id", descending=True)
+        call.tables.group(TimelineEvent, "repo", call.repo.id).select("id", descending=True)
     )
 
 
 @router.route("GET", REPO + "/issues/events/{event_id}")
-def get_event(call: ApiCall) -> ApiResponse:
+def get_event(call: ApiCall) -> SandboxResponse:
     """Return one event."""
-    found = call.tables.get(IssueEvent, call.number("event_id"))
+    found = call.tables.get(TimelineEvent, call.number("event_id"))
     if found is None or found.repo_id != call.repo.id:
         raise not_found()
     return call.one(found)
 
 
 @router.route("GET", REPO + "/issues/{number}/events")
-def list_issue_events(call: ApiCall) -> ApiResponse:
+def list_issue_events(call: ApiCall) -> SandboxResponse:
     """Return one issue's events, oldest first."""
-    return call.page(call.tables.group(IssueEvent, "issue", call.issue().id).select(), "bare")
+    return call.page(call.tables.group(TimelineEvent, "issue", call.issue().id).select(), "bare")
 
 
 @router.route("GET", REPO + "/issues/{number}/timeline")
-def get_timeline(call: ApiCall) -> ApiResponse:
+def get_timeline(call: ApiCall) -> SandboxResponse:
     """Events and comments together, oldest first."""
     issue = call.issue()
-    items = [*_all_of_issue(call, IssueEvent, issue), *_all_of_issue(call, Comment, issue)]
+    items = [*_all_of_issue(call, TimelineEvent, issue), *_all_of_issue(call, Comment, issue)]
     items.sort(key=lambda item: (item.created_at, item.kind, item.id))
     chosen, headers = call.cut(PageableList(items))
     response = json_response([_timeline_entry(call, item) for item in chosen])
@@ -370,8 +370,8 @@ def _all_of_issue(call: ApiCall, kind: type[Any], issue: Issue) -> list[Any]:
     return list(call.tables.group(kind, "issue", issue.id).select())
 
 
-def _timeline_entry(call: ApiCall, item: IssueEvent | Comment) -> dict[str, Any]:
-    if isinstance(item, IssueEvent):
+def _timeline_entry(call: ApiCall, item: TimelineEvent | Comment) -> dict[str, Any]:
+    if isinstance(item, TimelineEvent):
         return serialize(item, call.frame, "bare")
     comment = serialize(item, call.frame)
     return {**comment, "event": "commented", "actor": comment["user"]}

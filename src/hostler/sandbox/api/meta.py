@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hostler.sandbox.http.call import ApiCall
 from hostler.sandbox.http.errors import forbidden, not_found
-from hostler.sandbox.http.requests import ApiResponse, json_response
+from hostler.sandbox.http.requests import SandboxResponse, json_response
 from hostler.sandbox.http.router import ApiRouter
 from hostler.sandbox.serializers.base import serialize
 from hostler.sandbox.state.entities import User
@@ -47,25 +47,27 @@ _ROOT = {
 
 
 @router.route("GET", "/")
-def get_root(call: ApiCall) -> ApiResponse:
+def get_root(call: ApiCall) -> SandboxResponse:
     """Return the URLs of the API."""
     return json_response({name: call.request.root + rest for name, rest in _ROOT.items()})
 
 
 @router.route("GET", "/zen")
-def get_zen(_call: ApiCall) -> ApiResponse:
+def get_zen(_call: ApiCall) -> SandboxResponse:
     """Return a fixed sentence of GitHub's zen."""
-    return ApiResponse(200, b"Keep it logically awesome.", content_type="text/plain; charset=utf-8")
+    return SandboxResponse(
+        200, b"Keep it logically awesome.", content_type="text/plain; charset=utf-8"
+    )
 
 
 @router.route("GET", "/meta")
-def get_meta(_call: ApiCall) -> ApiResponse:
+def get_meta(_call: ApiCall) -> SandboxResponse:
     """Return facts about this host."""
     return json_response({"verifiable_password_authentication": False, "hooks": ["127.0.0.1/32"]})
 
 
 @router.route("GET", "/user", login=True)
-def get_authenticated_user(call: ApiCall) -> ApiResponse:
+def get_authenticated_user(call: ApiCall) -> SandboxResponse:
     """Return the authenticated user."""
     user = call.tables.find(User, call.actor.lower())
     if user is None or call.viewer.installation_id is not None:
@@ -82,7 +84,7 @@ def get_authenticated_user(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", "/users/{login}")
-def get_user(call: ApiCall) -> ApiResponse:
+def get_user(call: ApiCall) -> SandboxResponse:
     """Return a user or organisation."""
     user = call.tables.find(User, call.params["login"].lower())
     if user is None:
@@ -91,7 +93,7 @@ def get_user(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", "/rate_limit", free=True)
-def get_rate_limit(call: ApiCall) -> ApiResponse:
+def get_rate_limit(call: ApiCall) -> SandboxResponse:
     """Return the caller's rate limit; the request itself costs nothing."""
     account = call.account
     core = {

@@ -9,7 +9,7 @@ from hostler.sandbox.auth import Identity
 from hostler.sandbox.git import commits
 from hostler.sandbox.http.call import ApiCall, respond_with_page
 from hostler.sandbox.http.errors import forbidden, not_found, unprocessable
-from hostler.sandbox.http.requests import ApiResponse, json_response, no_content
+from hostler.sandbox.http.requests import SandboxResponse, json_response, no_content
 from hostler.sandbox.http.router import REPO, ApiRouter
 from hostler.sandbox.issues import touch_issue
 from hostler.sandbox.pulls import mergeability, pushes
@@ -65,7 +65,7 @@ def _lower_owner(label: str) -> str:
 
 
 @router.route("GET", REPO + "/pulls")
-def list_pulls(call: ApiCall) -> ApiResponse:
+def list_pulls(call: ApiCall) -> SandboxResponse:
     """Return pull requests; by default open ones, newest first. There is no `since`."""
     query = call.request.query
     state, head, sort = query.get("state", "open"), query.get("head", ""), query.get("sort", "")
@@ -83,7 +83,7 @@ def list_pulls(call: ApiCall) -> ApiResponse:
 
 
 @router.route("POST", REPO + "/pulls", creates=True)
-async def create_pull(call: ApiCall) -> ApiResponse:
+async def create_pull(call: ApiCall) -> SandboxResponse:
     """Open a pull request."""
     git, fields = call.git(), call.fields("PullRequest")
     async with git.lock:
@@ -95,7 +95,7 @@ async def create_pull(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", PULL)
-async def get_pull(call: ApiCall) -> ApiResponse:
+async def get_pull(call: ApiCall) -> SandboxResponse:
     """Return one pull request. The first reader after a push does not learn whether it merges."""
     pull = find_pull(call)
     git = call.git()
@@ -111,17 +111,17 @@ async def get_pull(call: ApiCall) -> ApiResponse:
     return response
 
 
-async def _diff_text(call: ApiCall, pull: PullRequest, *, patch: bool) -> ApiResponse:
+async def _diff_text(call: ApiCall, pull: PullRequest, *, patch: bool) -> SandboxResponse:
     git = call.git()
     bases = await commits.merge_bases(git, pull.base_sha, pull.head_sha)
     span = f"{bases[0]}..{pull.head_sha}" if bases else pull.head_sha
     args = ("format-patch", "--stdout", span) if patch else ("diff", "--no-ext-diff", span)
     shown = await git.git(*args)
-    return ApiResponse(200, shown.out, content_type="text/plain; charset=utf-8")
+    return SandboxResponse(200, shown.out, content_type="text/plain; charset=utf-8")
 
 
 @router.route("PATCH", PULL)
-async def change_pull(call: ApiCall) -> ApiResponse:
+async def change_pull(call: ApiCall) -> SandboxResponse:
     """Change title, body, state or base: for the author and for those who may write."""
     git, fields = call.git(), call.fields("PullRequest")
     async with git.lock:
@@ -133,7 +133,7 @@ async def change_pull(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", PULL + "/commits")
-async def list_pull_commits(call: ApiCall) -> ApiResponse:
+async def list_pull_commits(call: ApiCall) -> SandboxResponse:
     """Return its commits, oldest first, at most 250."""
     pull = find_pull(call)
     found = await commits.new_commits(call.git(), pull.base_sha, pull.head_sha)
@@ -145,7 +145,7 @@ async def list_pull_commits(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", PULL + "/files")
-async def list_pull_files(call: ApiCall) -> ApiResponse:
+async def list_pull_files(call: ApiCall) -> SandboxResponse:
     """Return its files with their patches, at most 3,000."""
     pull = find_pull(call)
     found = await commits.new_files(call.git(), pull.base_sha, pull.head_sha)
@@ -168,7 +168,7 @@ MERGE = REPO + "/pulls/{number}/merge"
 
 
 @router.route("GET", MERGE)
-def check_merged(call: ApiCall) -> ApiResponse:
+def check_merged(call: ApiCall) -> SandboxResponse:
     """204 if it is merged, 404 if not."""
     if find_pull(call).merged_at is None:
         raise not_found()
@@ -176,7 +176,7 @@ def check_merged(call: ApiCall) -> ApiResponse:
 
 
 @router.route("PUT", MERGE, access="write")
-async def merge_pull_request(call: ApiCall) -> ApiResponse:
+async def merge_pull_request(call: ApiCall) -> SandboxResponse:
     """Merge, squash or rebase."""
     git, fields = call.git(), call.fields("PullRequest")
     options = MergeOptions(
@@ -193,7 +193,7 @@ async def merge_pull_request(call: ApiCall) -> ApiResponse:
 
 
 @router.route("PUT", REPO + "/pulls/{number}/update-branch", access="write")
-async def update_pull_branch(call: ApiCall) -> ApiResponse:
+async def update_pull_branch(call: ApiCall) -> SandboxResponse:
     """Bring the base's new commits into the head."""
     git = call.git()
     expected = call.fields("PullRequest").text("expected_head_sha")
@@ -210,14 +210,14 @@ REQUESTED_REVIEWERS = REPO + "/pulls/{number}/requested_reviewers"
 
 
 @router.route("GET", REQUESTED_REVIEWERS)
-def list_reviewers(call: ApiCall) -> ApiResponse:
+def list_reviewers(call: ApiCall) -> SandboxResponse:
     """Return the requested reviewers who have not reviewed yet."""
     users = [simple_user(login, call.frame) for login in find_pull(call).reviewers]
     return json_response({"users": users, "teams": []})
 
 
 @router.route("POST", REQUESTED_REVIEWERS, access="triage")
-def request_reviewers(call: ApiCall) -> ApiResponse:
+def request_reviewers(call: ApiCall) -> SandboxResponse:
     """Request reviews from collaborators."""
     pull = find_pull(call)
     wanted = [
@@ -229,7 +229,7 @@ def request_reviewers(call: ApiCall) -> ApiResponse:
 
 
 @router.route("DELETE", REQUESTED_REVIEWERS, access="triage")
-def remove_reviewers(call: ApiCall) -> ApiResponse:
+def remove_reviewers(call: ApiCall) -> SandboxResponse:
     """Withdraw requests for review."""
     pull = find_pull(call)
     gone = {login.lower() for login in call.fields("PullRequest").texts("reviewers") or []}
@@ -245,7 +245,7 @@ def _save_reviewers(
     changed: list[str],
     event: str,
     status: int,
-) -> ApiResponse:
+) -> SandboxResponse:
     issue = call.issue()
     if changed:
         pull = call.world.put(replace(pull, reviewers=now))

@@ -12,7 +12,7 @@ from hostler.sandbox.git.refs import GitRef
 from hostler.sandbox.git.repository import Repository
 from hostler.sandbox.http.call import ApiCall, respond_with_page
 from hostler.sandbox.http.errors import ApiError, not_found, unprocessable, wrong_type
-from hostler.sandbox.http.requests import ApiResponse, JsonFields, json_response, no_content
+from hostler.sandbox.http.requests import JsonFields, SandboxResponse, json_response, no_content
 from hostler.sandbox.http.router import REPO, ApiRouter
 from hostler.sandbox.pulls.entities import Protection
 from hostler.sandbox.pulls.pushes import announce_moves
@@ -24,7 +24,7 @@ REFS = REPO + "/git/refs"
 
 
 @router.route("GET", REPO + "/git/ref/{ref...}")
-async def get_ref(call: ApiCall) -> ApiResponse:
+async def get_ref(call: ApiCall) -> SandboxResponse:
     """Exactly this ref."""
     name = _full_ref(call.params["ref"])
     found = await refs.matching(call.git(), name)
@@ -35,7 +35,7 @@ async def get_ref(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", REPO + "/git/matching-refs/{ref...}")
-async def list_matching_refs(call: ApiCall) -> ApiResponse:
+async def list_matching_refs(call: ApiCall) -> SandboxResponse:
     """Return every ref whose name begins with a prefix."""
     found = await refs.matching(call.git(), f"refs/{call.params['ref']}")
     return respond_with_page(
@@ -44,7 +44,7 @@ async def list_matching_refs(call: ApiCall) -> ApiResponse:
 
 
 @router.route("POST", REFS, access="write", creates=True)
-async def create_ref(call: ApiCall) -> ApiResponse:
+async def create_ref(call: ApiCall) -> SandboxResponse:
     """Create a branch or tag."""
     git, fields = call.git(), call.fields("Reference")
     text, sha = fields.text("ref", required=True) or "", fields.text("sha", required=True) or ""
@@ -63,7 +63,7 @@ async def create_ref(call: ApiCall) -> ApiResponse:
 
 
 @router.route("PATCH", REFS + "/{ref...}", access="write")
-async def update_ref(call: ApiCall) -> ApiResponse:
+async def update_ref(call: ApiCall) -> SandboxResponse:
     """Move a ref; without force only forward."""
     git, fields = call.git(), call.fields("Reference")
     sha, force = fields.text("sha", required=True) or "", fields.flag("force")
@@ -83,7 +83,7 @@ async def update_ref(call: ApiCall) -> ApiResponse:
 
 
 @router.route("DELETE", REFS + "/{ref...}", access="write")
-async def delete_ref(call: ApiCall) -> ApiResponse:
+async def delete_ref(call: ApiCall) -> SandboxResponse:
     """Remove a branch or tag."""
     git, name = call.git(), _writable_ref(call.params["ref"])
     if name == f"refs/heads/{call.repo.default_branch}":
@@ -97,14 +97,14 @@ async def delete_ref(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", REPO + "/branches")
-async def list_branches(call: ApiCall) -> ApiResponse:
+async def list_branches(call: ApiCall) -> SandboxResponse:
     """Return all branches, by name."""
     found = await refs.matching(call.git(), "refs/heads/")
     return respond_with_page(call, found, lambda ref: _short_branch(call, ref))
 
 
 @router.route("GET", REPO + "/branches/{branch...}")
-async def get_branch(call: ApiCall) -> ApiResponse:
+async def get_branch(call: ApiCall) -> SandboxResponse:
     """Return one branch with its newest commit."""
     git, name = call.git(), call.params["branch"]
     sha = await refs.branch(git, name) if names.is_branch_name(name) else None
@@ -185,13 +185,13 @@ PROTECTION = REPO + "/branches/{branch}/protection"
 
 
 @router.route("GET", PROTECTION, access="admin")
-def get_protection(call: ApiCall) -> ApiResponse:
+def get_protection(call: ApiCall) -> SandboxResponse:
     """Return the rule of a branch."""
     return json_response(_serialize_rule(call, _find_rule(call)))
 
 
 @router.route("PUT", PROTECTION, access="admin")
-async def set_protection(call: ApiCall) -> ApiResponse:
+async def set_protection(call: ApiCall) -> SandboxResponse:
     """Set the rule: a number of approvals, and names of checks that must pass."""
     branch, fields = call.params["branch"], call.fields("Branch")
     known = names.is_branch_name(branch) and await refs.branch(call.git(), branch)
@@ -211,7 +211,7 @@ async def set_protection(call: ApiCall) -> ApiResponse:
 
 
 @router.route("DELETE", PROTECTION, access="admin")
-def delete_protection(call: ApiCall) -> ApiResponse:
+def delete_protection(call: ApiCall) -> SandboxResponse:
     """Drop the rule."""
     call.world.remove(_find_rule(call))
     return no_content()

@@ -11,7 +11,7 @@ from hostler.sandbox.git import names, refs
 from hostler.sandbox.http.call import ApiCall
 from hostler.sandbox.http.errors import forbidden, invalid, not_found
 from hostler.sandbox.http.pagination import PageableList
-from hostler.sandbox.http.requests import ApiResponse, JsonFields, json_response, no_content
+from hostler.sandbox.http.requests import JsonFields, SandboxResponse, json_response, no_content
 from hostler.sandbox.http.router import REPO, ApiRouter
 from hostler.sandbox.serializers.repos import OPTIONS, permission_flags, simple_user
 from hostler.sandbox.state.entities import Repo, User
@@ -22,19 +22,19 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 @router.route("GET", REPO)
-def get_repo(call: ApiCall) -> ApiResponse:
+def get_repo(call: ApiCall) -> SandboxResponse:
     """Return one repository."""
     return call.one(call.repo)
 
 
 @router.route("POST", "/user/repos", login=True, creates=True)
-async def create_user_repo(call: ApiCall) -> ApiResponse:
+async def create_user_repo(call: ApiCall) -> SandboxResponse:
     """Create a repository of the caller."""
     return await _create_repo(call, call.actor)
 
 
 @router.route("POST", "/orgs/{org}/repos", login=True, creates=True)
-async def create_org_repo(call: ApiCall) -> ApiResponse:
+async def create_org_repo(call: ApiCall) -> SandboxResponse:
     """Create a repository of an organisation."""
     org = _find_org(call)
     if call.actor.lower() not in {name.lower() for name in org.members}:
@@ -43,7 +43,7 @@ async def create_org_repo(call: ApiCall) -> ApiResponse:
 
 
 @router.route("PATCH", REPO, access="admin")
-async def edit_repo(call: ApiCall) -> ApiResponse:
+async def edit_repo(call: ApiCall) -> SandboxResponse:
     """Change settings; a new name leaves a redirect behind."""
     fields = call.fields("Repository")
     repo = _with_settings(call, fields)
@@ -83,7 +83,7 @@ def _reload_repo(call: ApiCall) -> Repo:
 
 
 @router.route("DELETE", REPO, access="admin")
-async def delete_repo(call: ApiCall) -> ApiResponse:
+async def delete_repo(call: ApiCall) -> SandboxResponse:
     """Delete a repository with everything in it."""
     call.world.remove_repo(call.repo)
     if call.world.repo_store is not None:
@@ -92,7 +92,7 @@ async def delete_repo(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", "/user/repos", login=True)
-def list_own_repos(call: ApiCall) -> ApiResponse:
+def list_own_repos(call: ApiCall) -> SandboxResponse:
     """Repositories on which the caller has been given something."""
     every = call.tables.group(Repo, "all").select("id")
     mine = [repo for repo in every if _has_access(call, repo)]
@@ -100,18 +100,18 @@ def list_own_repos(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", "/users/{login}/repos")
-def list_user_repos(call: ApiCall) -> ApiResponse:
+def list_user_repos(call: ApiCall) -> SandboxResponse:
     """Return a user's repositories, as far as the caller may see them."""
     return call.page(_sort_repos(call, _repos_of_owner(call, call.params["login"])))
 
 
 @router.route("GET", "/orgs/{org}/repos")
-def list_org_repos(call: ApiCall) -> ApiResponse:
+def list_org_repos(call: ApiCall) -> SandboxResponse:
     """Return an organisation's repositories, as far as the caller may see them."""
     return call.page(_sort_repos(call, _repos_of_owner(call, _find_org(call).login)))
 
 
-async def _create_repo(call: ApiCall, owner: str) -> ApiResponse:
+async def _create_repo(call: ApiCall, owner: str) -> SandboxResponse:
     fields = call.fields("Repository")
     name = _repo_name(fields)
     if call.world.repo(f"{owner}/{name}") is not None:
@@ -219,7 +219,7 @@ _PERMISSION_NAMES = {"pull": "read", "push": "write", "read": "read", "write": "
 
 
 @router.route("GET", REPO + "/collaborators", access="write", login=True)
-def list_collaborators(call: ApiCall) -> ApiResponse:
+def list_collaborators(call: ApiCall) -> SandboxResponse:
     """Return all collaborators, owners first."""
     chosen, headers = call.cut(PageableList(_collaborator_logins(call)))
     response = json_response([_serialize_collaborator(call, login) for login in chosen])
@@ -228,7 +228,7 @@ def list_collaborators(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", COLLABORATOR, login=True)
-def check_collaborator(call: ApiCall) -> ApiResponse:
+def check_collaborator(call: ApiCall) -> SandboxResponse:
     """204 for a collaborator, 404 for others."""
     if call.params["login"].lower() not in {login.lower() for login in _collaborator_logins(call)}:
         raise not_found()
@@ -236,7 +236,7 @@ def check_collaborator(call: ApiCall) -> ApiResponse:
 
 
 @router.route("PUT", COLLABORATOR, access="admin")
-def add_collaborator(call: ApiCall) -> ApiResponse:
+def add_collaborator(call: ApiCall) -> SandboxResponse:
     """Give a permission; it counts at once, without an invitation."""
     user = _find_user(call)
     wanted = call.fields("Repository").choice("permission", tuple(_PERMISSION_NAMES)) or "push"
@@ -247,14 +247,14 @@ def add_collaborator(call: ApiCall) -> ApiResponse:
 
 
 @router.route("DELETE", COLLABORATOR, access="admin")
-def remove_collaborator(call: ApiCall) -> ApiResponse:
+def remove_collaborator(call: ApiCall) -> SandboxResponse:
     """Take the permission away."""
     call.world.put(replace(call.repo, access=_with_access(call.repo, _find_user(call), None)))
     return no_content()
 
 
 @router.route("GET", COLLABORATOR + "/permission", login=True)
-def get_permission(call: ApiCall) -> ApiResponse:
+def get_permission(call: ApiCall) -> SandboxResponse:
     """Return what a user may do here."""
     user = _find_user(call)
     found = Identity(key="", login=user.login).permission(call.tables, call.repo)

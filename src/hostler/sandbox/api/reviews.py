@@ -9,7 +9,7 @@ from hostler.sandbox.api.comments import check_lock
 from hostler.sandbox.api.pulls import find_pull
 from hostler.sandbox.http.call import ApiCall
 from hostler.sandbox.http.errors import forbidden, invalid, not_found, unprocessable, wrong_type
-from hostler.sandbox.http.requests import ApiResponse, JsonFields, no_content
+from hostler.sandbox.http.requests import JsonFields, SandboxResponse, no_content
 from hostler.sandbox.http.router import REPO, ApiRouter
 from hostler.sandbox.pulls.entities import PullRequest, Review, ReviewComment
 from hostler.sandbox.pulls.review_comments import (
@@ -48,14 +48,14 @@ class VisibleReviews:
 
 
 @router.route("GET", REVIEWS)
-def list_reviews(call: ApiCall) -> ApiResponse:
+def list_reviews(call: ApiCall) -> SandboxResponse:
     """In the order of their submission; neither `since` nor sorting."""
     reviews = call.tables.group(Review, "pull", find_pull(call).id)
     return call.page(reviews.select("submitted", where=VisibleReviews(call.actor.lower())))
 
 
 @router.route("POST", REVIEWS, creates=True)
-async def create_review(call: ApiCall) -> ApiResponse:
+async def create_review(call: ApiCall) -> SandboxResponse:
     """Start a review, or submit it at once where an event is named."""
     pull, issue, fields = find_pull(call), call.issue(), call.fields("PullRequestReview")
     check_lock(call, issue)
@@ -120,13 +120,13 @@ def _record_submission(call: ApiCall, review: Review) -> None:
 
 
 @router.route("GET", REVIEW)
-def get_review(call: ApiCall) -> ApiResponse:
+def get_review(call: ApiCall) -> SandboxResponse:
     """Return one review."""
     return call.one(_find_review(call))
 
 
 @router.route("PUT", REVIEW)
-def edit_review(call: ApiCall) -> ApiResponse:
+def edit_review(call: ApiCall) -> SandboxResponse:
     """Change a review's text."""
     review = _own_review(call)
     body = call.fields("PullRequestReview").body(required=True)
@@ -137,7 +137,7 @@ def edit_review(call: ApiCall) -> ApiResponse:
 
 
 @router.route("DELETE", REVIEW)
-def delete_review(call: ApiCall) -> ApiResponse:
+def delete_review(call: ApiCall) -> SandboxResponse:
     """Delete a pending review."""
     review = _own_review(call)
     if not review.pending:
@@ -150,13 +150,13 @@ def delete_review(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", REVIEW + "/comments")
-def list_comments_of_review(call: ApiCall) -> ApiResponse:
+def list_comments_of_review(call: ApiCall) -> SandboxResponse:
     """Return a review's comments."""
     return call.page(call.tables.group(ReviewComment, "review", _find_review(call).id).select())
 
 
 @router.route("POST", REVIEW + "/events", creates=True)
-def submit_review(call: ApiCall) -> ApiResponse:
+def submit_review(call: ApiCall) -> SandboxResponse:
     """Submit a pending review; its comments become visible."""
     review, issue, fields = _own_review(call), call.issue(), call.fields("PullRequestReview")
     event, body = fields.choice("event", tuple(REVIEW_STATES)), fields.body()
@@ -179,7 +179,7 @@ def submit_review(call: ApiCall) -> ApiResponse:
 
 
 @router.route("PUT", REVIEW + "/dismissals", access="write")
-def dismiss_review(call: ApiCall) -> ApiResponse:
+def dismiss_review(call: ApiCall) -> SandboxResponse:
     """Dismiss a review."""
     review = _find_review(call)
     call.fields("PullRequestReview").text("message", required=True)
@@ -213,13 +213,13 @@ COMMENT_SORTS = ("created", "updated")
 
 
 @router.route("GET", REPO + "/pulls/comments")
-def list_repo_review_comments(call: ApiCall) -> ApiResponse:
+def list_repo_review_comments(call: ApiCall) -> SandboxResponse:
     """Return all review comments of a repository, by id unless sorted."""
     return call.feed(call.tables.group(ReviewComment, "repo", call.repo.id), sorts=COMMENT_SORTS)
 
 
 @router.route("GET", PULL_COMMENTS)
-def list_pull_review_comments(call: ApiCall) -> ApiResponse:
+def list_pull_review_comments(call: ApiCall) -> SandboxResponse:
     """Return one pull request's review comments, by id unless sorted."""
     return call.feed(
         call.tables.group(ReviewComment, "pull", find_pull(call).id), sorts=COMMENT_SORTS
@@ -227,7 +227,7 @@ def list_pull_review_comments(call: ApiCall) -> ApiResponse:
 
 
 @router.route("POST", PULL_COMMENTS, creates=True)
-async def create_review_comment(call: ApiCall) -> ApiResponse:
+async def create_review_comment(call: ApiCall) -> SandboxResponse:
     """Create a review comment on a line, or a reply."""
     pull, fields = _commentable_pull(call), call.fields(REVIEW_COMMENT)
     answered = fields.number("in_reply_to")
@@ -241,7 +241,7 @@ async def create_review_comment(call: ApiCall) -> ApiResponse:
 
 
 @router.route("POST", PULL_COMMENTS + "/{comment_id}/replies", creates=True)
-def reply_to_review_comment(call: ApiCall) -> ApiResponse:
+def reply_to_review_comment(call: ApiCall) -> SandboxResponse:
     """Reply to a review comment. Replies to replies are not supported."""
     pull = _commentable_pull(call)
     parent = _find_parent(call, pull, call.number("comment_id"))
@@ -250,13 +250,13 @@ def reply_to_review_comment(call: ApiCall) -> ApiResponse:
 
 
 @router.route("GET", PULL_COMMENT)
-def get_review_comment(call: ApiCall) -> ApiResponse:
+def get_review_comment(call: ApiCall) -> SandboxResponse:
     """Return one review comment."""
     return call.one(_find_comment(call))
 
 
 @router.route("PATCH", PULL_COMMENT)
-def edit_review_comment(call: ApiCall) -> ApiResponse:
+def edit_review_comment(call: ApiCall) -> SandboxResponse:
     """Change a comment's text."""
     comment = _own_comment(call)
     body = call.fields(REVIEW_COMMENT).body(required=True)
@@ -267,7 +267,7 @@ def edit_review_comment(call: ApiCall) -> ApiResponse:
 
 
 @router.route("DELETE", PULL_COMMENT)
-def delete_review_comment(call: ApiCall) -> ApiResponse:
+def delete_review_comment(call: ApiCall) -> SandboxResponse:
     """Delete a comment. No `updated_at` changes."""
     comment = _own_comment(call)
     call.world.remove(comment)
@@ -277,7 +277,7 @@ def delete_review_comment(call: ApiCall) -> ApiResponse:
     return no_content()
 
 
-def _add_single_comment(call: ApiCall, pull: PullRequest, draft: CommentDraft) -> ApiResponse:
+def _add_single_comment(call: ApiCall, pull: PullRequest, draft: CommentDraft) -> SandboxResponse:
     # A single remark is a review of its own, without words.
     review = add_review(call, pull, "COMMENTED", "", draft.commit_id)
     made = add_review_comment(call, review, draft)

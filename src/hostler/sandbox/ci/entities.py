@@ -80,7 +80,7 @@ class Workflow(Entity):
 
 
 @dataclass(frozen=True, slots=True)
-class WorkflowRun(Entity):
+class CiRun(Entity):
     """One run of a workflow for a commit."""
 
     kind: ClassVar[str] = "run"
@@ -116,7 +116,7 @@ class JobStep:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkflowJob(Entity):
+class CiJob(Entity):
     """One job of a run's attempt, with its log."""
 
     kind: ClassVar[str] = "job"

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from hostler.sandbox.ci.entities import (
     FAILURES,
     CheckRun,
+    CiJob,
+    CiRun,
     CiScript,
     JobStep,
     Workflow,
-    WorkflowJob,
-    WorkflowRun,
 )
 from hostler.sandbox.git import commits
 from hostler.sandbox.git.smart_http import GitPush
@@ -52,12 +52,12 @@ def conclusion_of(conclusions: Iterable[str | None]) -> str | None:
     return "cancelled" if "cancelled" in ends else "success"
 
 
-def start_run(world: World, repo: Repo, cause: RunCause, plans: Sequence[JobPlan]) -> WorkflowRun:
+def start_run(world: World, repo: Repo, cause: RunCause, plans: Sequence[JobPlan]) -> CiRun:
     """Start a run with its jobs, in the states that the plans give."""
     workflow = _workflow(world, repo, cause.workflow)
     now, end = world.now(), conclusion_of(plan.conclusion for plan in plans)
     made = world.put(
-        WorkflowRun(
+        CiRun(
             id=world.new_id("run"),
             repo_id=repo.id,
             workflow_id=workflow.id,
@@ -91,7 +91,7 @@ def _workflow(world: World, repo: Repo, name: str) -> Workflow:
     return world.put(Workflow(world.new_id("workflow"), repo.id, name, path, world.now()))
 
 
-def _add_job(world: World, run: WorkflowRun, plan: JobPlan) -> WorkflowJob:
+def _add_job(world: World, run: CiRun, plan: JobPlan) -> CiJob:
     check = CheckRun(
         id=world.new_id("check_run"),
         repo_id=run.repo_id,
@@ -99,7 +99,7 @@ def _add_job(world: World, run: WorkflowRun, plan: JobPlan) -> WorkflowJob:
         name=plan.name,
         creator=run.actor,
     )
-    job = WorkflowJob(
+    job = CiJob(
         id=world.new_id("job"),
         repo_id=run.repo_id,
         run_id=run.id,
@@ -116,7 +116,7 @@ def _add_job(world: World, run: WorkflowRun, plan: JobPlan) -> WorkflowJob:
     return _end_job(world, job, plan) if plan.conclusion else world.put(replace(job, log=plan.log))
 
 
-def _end_job(world: World, job: WorkflowJob, plan: JobPlan) -> WorkflowJob:
+def _end_job(world: World, job: CiJob, plan: JobPlan) -> CiJob:
     now, names = world.now(), plan.steps or ("Run",)
     # The last step is the one that decides.
     ends = ["success"] * (len(names) - 1) + [plan.conclusion]
@@ -139,16 +139,14 @@ def _end_job(world: World, job: WorkflowJob, plan: JobPlan) -> WorkflowJob:
     return ended
 
 
-def jobs_of(world: World, run: WorkflowRun, attempt: int | None = None) -> list[WorkflowJob]:
+def jobs_of(world: World, run: CiRun, attempt: int | None = None) -> list[CiJob]:
     """Return a run's jobs, of its present attempt unless another is named."""
     wanted = attempt or run.attempt
-    found: list[WorkflowJob] = list(world.truth.group(WorkflowJob, "run", run.id).select())
+    found: list[CiJob] = list(world.truth.group(CiJob, "run", run.id).select())
     return [job for job in found if job.attempt == wanted]
 
 
-def finish_run(
-    world: World, run: WorkflowRun, plans: Sequence[JobPlan], default: str
-) -> WorkflowRun:
+def finish_run(world: World, run: CiRun, plans: Sequence[JobPlan], default: str) -> CiRun:
     """End the running jobs, each as its plan or else the default says."""
     told = {plan.name: plan for plan in plans}
     for job in jobs_of(world, run):
@@ -157,7 +155,7 @@ def finish_run(
     return _update_run(world, run)
 
 
-def _update_run(world: World, run: WorkflowRun) -> WorkflowRun:
+def _update_run(world: World, run: CiRun) -> CiRun:
     end = conclusion_of(job.conclusion for job in jobs_of(world, run))
     status = "completed" if end else "in_progress"
     after = world.put(replace(run, status=status, conclusion=end, updated_at=world.now()))
@@ -166,7 +164,7 @@ def _update_run(world: World, run: WorkflowRun) -> WorkflowRun:
     return after
 
 
-def rerun(world: World, run: WorkflowRun, actor: str, *, failed_only: bool) -> WorkflowRun:
+def rerun(world: World, run: CiRun, actor: str, *, failed_only: bool) -> CiRun:
     """Start a new attempt; jobs that are kept from the last one keep their conclusion."""
     old = jobs_of(world, run)
     now = world.now()

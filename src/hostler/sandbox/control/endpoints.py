@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from hostler.errors import HostlerError
 from hostler.sandbox.api.apps import covered_repos, create_token
-from hostler.sandbox.auth import GitHubApp, Installation
+from hostler.sandbox.auth import AppRegistration, Installation
 from hostler.sandbox.ci import runs
-from hostler.sandbox.ci.entities import CiScript, WorkflowRun
+from hostler.sandbox.ci.entities import CiRun, CiScript
 from hostler.sandbox.ci.runs import JobPlan, RunCause
 from hostler.sandbox.git import commits, refs
 from hostler.sandbox.git.errors import NoSuchObject
 from hostler.sandbox.http.errors import ApiError
 from hostler.sandbox.http.pagination import parse_timestamp
-from hostler.sandbox.http.requests import ApiRequest, ApiResponse, json_response
+from hostler.sandbox.http.requests import SandboxRequest, SandboxResponse, json_response
 from hostler.sandbox.issues import delete_issue, transfer_issue
 from hostler.sandbox.state.clock import iso
 from hostler.sandbox.state.entities import Issue, Repo
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hostler.sandbox.app import SandboxApp
 
 
-ControlAction = Callable[[ApiRequest, str], Any]
+ControlAction = Callable[[SandboxRequest, str], Any]
 
 
 class ControlEndpoints:
@@ -55,7 +55,7 @@ class ControlEndpoints:
         """Serve one more control."""
         self._actions[(method, area)] = action
 
-    async def answer(self, request: ApiRequest) -> ApiResponse:
+    async def answer(self, request: SandboxRequest) -> SandboxResponse:
         """Return the response; invalid input is answered 400 with the name of the field."""
         path = request.path.removeprefix("/_sandbox").strip("/")
         area, _, rest = path.partition("/")
@@ -73,42 +73,42 @@ class ControlEndpoints:
         except ApiError as error:
             return json_response(error.payload(), 400 if error.status == 422 else error.status)
 
-    def _faults(self, _request: ApiRequest, _rest: str) -> Any:
+    def _faults(self, _request: SandboxRequest, _rest: str) -> Any:
         return self._app.pipeline.faults.listed()
 
-    def _add_fault(self, request: ApiRequest, _rest: str) -> Any:
+    def _add_fault(self, request: SandboxRequest, _rest: str) -> Any:
         return self._app.pipeline.faults.add(request.json()).as_dict()
 
-    def _drop_fault(self, _request: ApiRequest, rest: str) -> Any:
+    def _drop_fault(self, _request: SandboxRequest, rest: str) -> Any:
         if rest and not (rest.isascii() and rest.isdigit() and len(rest) < 19):
             raise InvalidInput("id", "must be the number of a fault")
         if not self._app.pipeline.faults.remove(int(rest) if rest else None):
             raise ApiError(404, f"No fault {rest}")
         return self._app.pipeline.faults.listed()
 
-    def _clock(self, _request: ApiRequest, _rest: str) -> Any:
+    def _clock(self, _request: SandboxRequest, _rest: str) -> Any:
         clock = self._app.world.clock
         return {"now": clock.now(), "iso": iso(int(clock.now())), "frozen": clock.frozen}
 
-    def _move_clock(self, request: ApiRequest, rest: str) -> Any:
+    def _move_clock(self, request: SandboxRequest, rest: str) -> Any:
         move_clock(self._app, request.json())
         return self._clock(request, rest)
 
-    def _ledger(self, request: ApiRequest, _rest: str) -> Any:
+    def _ledger(self, request: SandboxRequest, _rest: str) -> Any:
         return self._app.pipeline.ledger.answer(request.query)
 
-    def _clear_ledger(self, _request: ApiRequest, _rest: str) -> Any:
+    def _clear_ledger(self, _request: SandboxRequest, _rest: str) -> Any:
         self._app.pipeline.ledger.clear()
         return {}
 
-    def _settings(self, _request: ApiRequest, _rest: str) -> Any:
+    def _settings(self, _request: SandboxRequest, _rest: str) -> Any:
         return self._app.world.settings.as_dict()
 
-    def _change_settings(self, request: ApiRequest, rest: str) -> Any:
+    def _change_settings(self, request: SandboxRequest, rest: str) -> Any:
         self._app.world.settings.change(request.json())
         return self._settings(request, rest)
 
-    def _reset_limits(self, _request: ApiRequest, _rest: str) -> Any:
+    def _reset_limits(self, _request: SandboxRequest, _rest: str) -> Any:
         self._app.pipeline.limits.clear()
         return {}
 
@@ -167,37 +167,37 @@ class WorldControls:
         app.control.add("POST", "webhooks/wait", self._wait)
         app.control.add("POST", "apps/token", self._token)
 
-    def _state(self, _request: ApiRequest, _rest: str) -> Any:
+    def _state(self, _request: SandboxRequest, _rest: str) -> Any:
         return dump_state(self._world)
 
-    def _load(self, request: ApiRequest, _rest: str) -> Any:
+    def _load(self, request: SandboxRequest, _rest: str) -> Any:
         load_state(self._world, request.json())
         self._app.pipeline.renderer.forget()
         return {}
 
-    async def _seed(self, request: ApiRequest, _rest: str) -> Any:
+    async def _seed(self, request: SandboxRequest, _rest: str) -> Any:
         # One at a time: what was checked must still be so when it grows.
         async with self._planting:
             await plant_seed(self._world, request.json())
         return {}
 
-    def _delete(self, request: ApiRequest, _rest: str) -> Any:
+    def _delete(self, request: SandboxRequest, _rest: str) -> Any:
         delete_issue(self._world, self._issue(request.json()))
         return {}
 
-    def _transfer(self, request: ApiRequest, _rest: str) -> Any:
+    def _transfer(self, request: SandboxRequest, _rest: str) -> Any:
         values = request.json()
         made = transfer_issue(self._world, self._issue(values), self._repo(values, "to"))
         return {"number": made.number, "id": made.id}
 
-    async def _wait(self, _request: ApiRequest, _rest: str) -> Any:
+    async def _wait(self, _request: SandboxRequest, _rest: str) -> Any:
         await self._app.webhook_sender.idle()
         return {}
 
-    def _token(self, request: ApiRequest, _rest: str) -> Any:
+    def _token(self, request: SandboxRequest, _rest: str) -> Any:
         """{app, account}: what an App gets for its JWT, without one."""
         values = request.json()
-        app = self._world.truth.find(GitHubApp, str(values.get("app")))
+        app = self._world.truth.find(AppRegistration, str(values.get("app")))
         if app is None:
             raise InvalidInput("app", "no such App; write its slug")
         account = str(values.get("account", app.owner)).lower()
@@ -248,7 +248,7 @@ class CiControls:
         app.control.add("PUT", "actions/script", self._set_script)
         app.control.add("DELETE", "actions/script", self._drop_script)
 
-    async def _begin(self, request: ApiRequest, _rest: str) -> Any:
+    async def _begin(self, request: SandboxRequest, _rest: str) -> Any:
         """{repo, sha or branch, workflow, event, actor, jobs: [{name, conclusion, log, steps}]}."""
         values = request.json()
         repo = self._repo(values)
@@ -276,12 +276,12 @@ class CiControls:
             workflow=_text_value(values, "workflow", "CI"),
         )
 
-    def _finish(self, request: ApiRequest, _rest: str) -> Any:
+    def _finish(self, request: SandboxRequest, _rest: str) -> Any:
         """{repo, run_id, conclusion, jobs: [{name, conclusion, log}]}."""
         values = request.json()
         repo = self._repo(values)
         number = values.get("run_id")
-        run = self._world.truth.get(WorkflowRun, number) if type(number) is int else None
+        run = self._world.truth.get(CiRun, number) if type(number) is int else None
         if run is None or run.repo_id != repo.id:
             raise InvalidInput("run_id", "no such run in this repository")
         if run.status == "completed":
@@ -290,7 +290,7 @@ class CiControls:
         after = runs.finish_run(self._world, run, _job_plans(values), default)
         return {"status": after.status, "conclusion": after.conclusion}
 
-    def _set_script(self, request: ApiRequest, _rest: str) -> Any:
+    def _set_script(self, request: SandboxRequest, _rest: str) -> Any:
         """{repo, workflow, jobs}: from now on each push to a branch is followed by such a run."""
         values = request.json()
         jobs = tuple((plan.name, plan.conclusion or "", plan.log) for plan in _job_plans(values))
@@ -300,7 +300,7 @@ class CiControls:
         )
         return {}
 
-    def _drop_script(self, request: ApiRequest, _rest: str) -> Any:
+    def _drop_script(self, request: SandboxRequest, _rest: str) -> Any:
         script = self._world.truth.get(CiScript, self._repo(request.json()).id)
         if script is not None:
             self._world.remove(script)

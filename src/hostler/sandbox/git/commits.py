@@ -63,7 +63,7 @@ async def log(repo: Repository, wanted: CommitQuery) -> list[Commit]:
     shown = await repo.read("log", *_FORMAT, *_arguments(wanted), about=about, accept=(0, 128))
     if shown.code:
         raise NoSuchObject(wanted.start)
-    return parse_commits(shown.text)
+    return _parse_commits(shown.text)
 
 
 def _arguments(wanted: CommitQuery) -> list[str]:
@@ -96,7 +96,7 @@ async def get_commit(repo: Repository, sha: str) -> Commit:
     return found[0]
 
 
-def parse_commits(text: str) -> list[Commit]:
+def _parse_commits(text: str) -> list[Commit]:
     """Commits from our log format."""
     fields, size = text.split("\0"), len(_FIELDS)
     return [_parse_commit(fields[at : at + size]) for at in range(0, len(fields) - 1, size)]
@@ -173,15 +173,15 @@ class Merge:
     committer: Signature
 
 
-async def merged_tree(repo: Repository, base: str, head: str) -> str:
+async def _merged_tree(repo: Repository, base: str, head: str) -> str:
     """Return the tree of both sides together, or MergeConflict."""
     bases = await merge_bases(repo, base, head)
     if not bases:
         raise MergeConflict
-    return await three_way(repo, bases, base, head)
+    return await _three_way(repo, bases, base, head)
 
 
-async def three_way(repo: Repository, bases: Sequence[str], ours: str, theirs: str) -> str:
+async def _three_way(repo: Repository, bases: Sequence[str], ours: str, theirs: str) -> str:
     """Apply what changed from `bases` to `theirs` on top of `ours`; the resulting tree."""
     scratch = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="merge-", dir=repo.runner.home))
     work = scratch / "work"
@@ -206,14 +206,14 @@ async def _unmerged(repo: Repository, env: dict[str, str]) -> list[str]:
 
 async def merge(repo: Repository, wanted: Merge) -> str:
     """Make one commit with both sides as parents."""
-    tree = await merged_tree(repo, wanted.base, wanted.head)
+    tree = await _merged_tree(repo, wanted.base, wanted.head)
     parents = (wanted.base, wanted.head)
     return await repo.write_commit(tree, parents, wanted.message, wanted.author, wanted.committer)
 
 
 async def squash(repo: Repository, wanted: Merge) -> str:
     """Make one commit on the base with all changes of the head."""
-    tree = await merged_tree(repo, wanted.base, wanted.head)
+    tree = await _merged_tree(repo, wanted.base, wanted.head)
     return await repo.write_commit(
         tree, (wanted.base,), wanted.message, wanted.author, wanted.committer
     )
@@ -229,5 +229,5 @@ async def rebase(repo: Repository, wanted: Merge) -> str:
 
 
 async def _replay_commit(repo: Repository, commit: Commit, tip: str, committer: Signature) -> str:
-    tree = await three_way(repo, commit.parents, tip, commit.sha)
+    tree = await _three_way(repo, commit.parents, tip, commit.sha)
     return await repo.write_commit(tree, (tip,), commit.message, commit.author, committer)

@@ -81,7 +81,7 @@ class FileChange:
 async def changed_files(repo: Repository, old: str, new: str) -> list[FileChange]:
     """Return the files that differ from `old` to `new`, by path, without patches."""
     asked = (*_DIFF, "-z", "--raw", "--numstat", old, new)
-    return parse_changes((await repo.read(*asked, about=(old, new))).text)
+    return _parse_changes((await repo.read(*asked, about=(old, new))).text)
 
 
 async def changed_files_with_patches(repo: Repository, old: str, new: str) -> list[FileChange]:
@@ -90,7 +90,7 @@ async def changed_files_with_patches(repo: Repository, old: str, new: str) -> li
     if not changes:
         return []
     shown = await repo.read(*_DIFF, "--no-color", "-p", old, new, about=(old, new))
-    return _with_patches(changes, split_patches(shown.text))
+    return _with_patches(changes, _split_patches(shown.text))
 
 
 def _with_patches(changes: list[FileChange], patches: list[str | None]) -> list[FileChange]:
@@ -105,7 +105,7 @@ def _with_patches(changes: list[FileChange], patches: list[str | None]) -> list[
     return found
 
 
-def parse_changes(text: str) -> list[FileChange]:
+def _parse_changes(text: str) -> list[FileChange]:
     """File facts from `--raw --numstat -z`: first all raw records, then all counts."""
     fields = text.split("\0")
     changes: list[FileChange] = []
@@ -144,7 +144,7 @@ def _with_counts(change: FileChange, added: str, deleted: str) -> FileChange:
     return replace(change, additions=int(added), deletions=int(deleted))
 
 
-def split_patches(text: str) -> list[str | None]:
+def _split_patches(text: str) -> list[str | None]:
     """Return one patch per file, each from its first hunk header on."""
     blocks = ("\n" + text).split("\ndiff --git ")[1:]
     return [_patch_body(block) for block in blocks]

@@ -2,7 +2,7 @@
 
 SandboxError
 └── GitError
-    ├── GitFailed        a git command ended with an error
+    ├── GitCommandFailed a git command ended with an error
     ├── GitTooSlow       a git command ran past its time
     ├── BadName          a ref, sha or path that we do not accept
     ├── RefMoved         a ref was not where the writer expected it
@@ -22,7 +22,7 @@ class GitError(SandboxError):
     """Git in the sandbox could not do what was asked."""
 
 
-class GitFailed(GitError):
+class GitCommandFailed(GitError):
     """A git command ended with an error."""
 
     def __init__(self, args: Sequence[str], code: int, stderr: str) -> None:

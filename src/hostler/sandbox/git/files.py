@@ -12,7 +12,7 @@ from hostler.sandbox.git.repository import Repository
 
 
 @dataclass(frozen=True, slots=True)
-class TreeEntry:
+class FileEntry:
     """One entry of a tree."""
 
     path: str
@@ -38,15 +38,15 @@ class FileEdit:
     committer: Signature
 
 
-async def find_entry(repo: Repository, commit: str, path: str) -> TreeEntry | None:
+async def find_entry(repo: Repository, commit: str, path: str) -> FileEntry | None:
     """Return the file or folder at `path`; None where there is none."""
     if not path:
         found = await repo.read("rev-parse", f"{commit}^{{tree}}", about=(commit,))
         tree = found.text.strip()
-        return TreeEntry("", "040000", "tree", tree, None)
+        return FileEntry("", "040000", "tree", tree, None)
     asked = ("ls-tree", "-z", "-l", "--full-tree", commit, "--", path)
     listed = await repo.read(*asked, about=(commit,))
-    entries = parse_tree(listed.text)
+    entries = _parse_tree(listed.text)
     return entries[0] if entries else None
 
 
@@ -57,27 +57,27 @@ async def is_path_blocked(repo: Repository, commit: str, path: str) -> bool:
     asked = ("ls-tree", "-z", "-l", "--full-tree", commit, "--", *above, path)
     listed = await repo.read(*asked, about=(commit,))
     # Git also lists what else is in a folder that it was asked about twice.
-    found = {item.path: item.kind == "tree" for item in parse_tree(listed.text)}
+    found = {item.path: item.kind == "tree" for item in _parse_tree(listed.text)}
     return found.get(path, False) or any(not found.get(folder, True) for folder in above)
 
 
-async def list_tree(repo: Repository, tree: str, *, recursive: bool = False) -> list[TreeEntry]:
+async def list_tree(repo: Repository, tree: str, *, recursive: bool = False) -> list[FileEntry]:
     """Return the entries of a tree, with paths relative to it."""
     flags = ["-r", "-t"] if recursive else []
     listed = await repo.read("ls-tree", "-z", "-l", *flags, tree, about=(tree,), accept=(0, 128))
     if listed.code:
         raise NoSuchObject(tree)
-    return parse_tree(listed.text)
+    return _parse_tree(listed.text)
 
 
-def parse_tree(text: str) -> list[TreeEntry]:
+def _parse_tree(text: str) -> list[FileEntry]:
     """Entries from `ls-tree -z -l`."""
     found = []
     for row in text.split("\0"):
         if row:
             facts, path = row.split("\t", 1)
             mode, kind, sha, size = facts.split()
-            found.append(TreeEntry(path, mode, kind, sha, int(size) if size.isdigit() else None))
+            found.append(FileEntry(path, mode, kind, sha, int(size) if size.isdigit() else None))
     return found
 
 

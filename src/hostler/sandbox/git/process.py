@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from hostler.sandbox.git.errors import GitFailed, GitTooSlow, NoSuchObject
+from hostler.sandbox.git.errors import GitCommandFailed, GitTooSlow, NoSuchObject
 
 COMMAND_TIMEOUT_SECONDS = 60.0
 MAX_CHILDREN = 8
@@ -41,7 +41,7 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class GitOutput:
+class CommandOutput:
     """A git command's exit code and output."""
 
     code: int
@@ -96,7 +96,7 @@ class GitRunner:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         accept: tuple[int, ...] = (0,),
-    ) -> GitOutput:
+    ) -> CommandOutput:
         """Run `git args…` to its end; an exit code outside `accept` is an error."""
         async with self._places:
             child = await start_git(
@@ -110,8 +110,8 @@ class GitRunner:
                 await end_process(child)
         code = child.returncode if child.returncode is not None else -1
         if code not in accept:
-            raise GitFailed(args, code, err.decode("utf-8", "replace"))
-        return GitOutput(code, out, err)
+            raise GitCommandFailed(args, code, err.decode("utf-8", "replace"))
+        return CommandOutput(code, out, err)
 
 
 async def start_git(

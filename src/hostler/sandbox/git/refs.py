@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass
 
 from hostler.sandbox.git import names
-from hostler.sandbox.git.errors import GitFailed, NoSuchObject, NotFastForward, RefMoved
+from hostler.sandbox.git.errors import GitCommandFailed, NoSuchObject, NotFastForward, RefMoved
 from hostler.sandbox.git.names import ZERO
 from hostler.sandbox.git.repository import Repository
 
@@ -135,7 +135,7 @@ async def move(repo: Repository, ref: str, new: str, *, expected: str | None = N
     args = ("-d", ref, old) if new == ZERO else (ref, new, old)
     try:
         await repo.git("update-ref", *args)
-    except GitFailed as error:
+    except GitCommandFailed as error:
         raise RefMoved(ref) from error
     return RefMove(ref, old, new)
 

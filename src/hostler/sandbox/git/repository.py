@@ -18,12 +18,12 @@ from typing import Self
 
 from hostler.sandbox.git import names
 from hostler.sandbox.git.errors import NoSuchObject
-from hostler.sandbox.git.process import GitOutput, GitRunner, Signature
+from hostler.sandbox.git.process import CommandOutput, GitRunner, Signature
 
 _FAST = 1
 
 
-def write_object(repository: Path, kind: str, data: bytes) -> str:
+def _write_object(repository: Path, kind: str, data: bytes) -> str:
     """Store an object; return its sha."""
     body = f"{kind} {len(data)}\0".encode() + data
     # Git names objects so; nothing here depends on the strength of the digest.
@@ -40,7 +40,7 @@ def write_object(repository: Path, kind: str, data: bytes) -> str:
     return sha
 
 
-def tree_of_file(name: str, blob: str) -> bytes:
+def _tree_of_file(name: str, blob: str) -> bytes:
     """Return the content of a tree that holds one plain file."""
     return f"100644 {name}\0".encode() + bytes.fromhex(blob)
 
@@ -81,7 +81,7 @@ class Repository:
     path: Path
     runner: GitRunner
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _kept: OrderedDict[tuple[str, ...], GitOutput] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[tuple[str, ...], CommandOutput] = field(default_factory=OrderedDict)
 
     async def git(
         self,
@@ -89,7 +89,7 @@ class Repository:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         accept: tuple[int, ...] = (0,),
-    ) -> GitOutput:
+    ) -> CommandOutput:
         """Run a git command on this repository."""
         where = {"GIT_DIR": str(self.path)} | dict(env or {})
         return await self.runner.run(*args, cwd=self.path, stdin=stdin, env=where, accept=accept)
@@ -100,7 +100,7 @@ class Repository:
         about: tuple[str, ...],
         accept: tuple[int, ...] = (0,),
         final: tuple[int, ...] = (0,),
-    ) -> GitOutput:
+    ) -> CommandOutput:
         """Run a git command that reads nothing but the objects `about`.
 
         Objects never change, so the output is kept where `about` are full shas and the exit code
@@ -115,7 +115,7 @@ class Repository:
             self._keep(args, output)
         return output
 
-    def _keep(self, args: tuple[str, ...], output: GitOutput) -> None:
+    def _keep(self, args: tuple[str, ...], output: CommandOutput) -> None:
         if len(output.out) <= MAX_KEPT_BYTES:
             self._kept[args] = output
             if len(self._kept) > MAX_KEPT:
@@ -123,7 +123,7 @@ class Repository:
 
     async def write_blob(self, data: bytes) -> str:
         """Store a file's content; its sha."""
-        return await asyncio.to_thread(write_object, self.path, "blob", data)
+        return await asyncio.to_thread(_write_object, self.path, "blob", data)
 
     async def write_commit(
         self,
@@ -143,7 +143,7 @@ class Repository:
     async def first_commit(self, branch: str, title: str, person: Signature) -> str:
         """Give an empty repository a README on `branch`; the commit's sha."""
         blob = await self.write_blob(f"# {title}\n".encode())
-        tree = write_object(self.path, "tree", tree_of_file("README.md", blob))
+        tree = _write_object(self.path, "tree", _tree_of_file("README.md", blob))
         commit = await self.write_commit(tree, (), "Initial commit\n", person, person)
         await self.git("update-ref", names.branch_ref(branch), commit, names.ZERO)
         return commit
@@ -153,7 +153,7 @@ class Repository:
         await self.git("symbolic-ref", "HEAD", names.branch_ref(branch))
 
 
-async def create_repository(path: Path, runner: GitRunner, default_branch: str) -> Repository:
+async def _create_repository(path: Path, runner: GitRunner, default_branch: str) -> Repository:
     """Create an empty bare repository with the sandbox's configuration."""
     for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
         (path / folder).mkdir(parents=True)
@@ -185,7 +185,7 @@ class RepoStore:
     @classmethod
     def temporary(cls) -> Self:
         """Return a store in a new temporary folder. `close` removes it, or the next store does."""
-        remove_orphans()
+        _remove_orphans()
         # Locked before it has the name by which it is swept.
         fresh = Path(tempfile.mkdtemp(prefix="hostler-sandbox-new-"))
         lock = _try_lock(fresh)
@@ -215,7 +215,7 @@ class RepoStore:
         readme: bool = True,
     ) -> Repository:
         """Create a repository, by default with a first commit."""
-        made = await create_repository(self.path(number), self.runner, default_branch)
+        made = await _create_repository(self.path(number), self.runner, default_branch)
         if readme:
             await made.first_commit(default_branch, title, person)
         self._open[number] = made
@@ -259,7 +259,7 @@ class RepoStore:
             await asyncio.to_thread(_copy, path, self.root / path.name)
 
 
-def remove_orphans() -> None:
+def _remove_orphans() -> None:
     """Remove this user's temporary stores whose sandboxes were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):

@@ -81,7 +81,7 @@ _ASK_FOR_CREDENTIALS = GitRefusal(
 )
 
 
-def parse_git_call(method: str, path: str, query: str) -> GitCall | None:
+def _parse_git_call(method: str, path: str, query: str) -> GitCall | None:
     """Return the git request behind a URL; None if it is not a git request."""
     found = _PATH.fullmatch(path)
     if not found:
@@ -200,7 +200,7 @@ class GitBridge:
         assert standing.number is not None
         try:
             repo = self.repo_store.get(standing.number)
-            env = cgi_environment(call, repo.path, standing.login, scope["headers"])
+            env = _cgi_environment(call, repo.path, standing.login, scope["headers"])
             base = process.clean_environment(self.repo_store.runner.home)
             child = await process.start_git(("http-backend",), cwd=repo.path, env=base | env)
         except NoSuchObject:
@@ -268,7 +268,7 @@ class _GitClient:
 
 
 def _git_call(scope: Scope) -> GitCall | None:
-    return parse_git_call(scope["method"], scope["path"], scope["query_string"].decode("latin-1"))
+    return _parse_git_call(scope["method"], scope["path"], scope["query_string"].decode("latin-1"))
 
 
 async def _relay_both(child: asyncio.subprocess.Process, client: _GitClient) -> None:
@@ -321,7 +321,7 @@ _FORWARDED = {
 }
 
 
-def cgi_environment(
+def _cgi_environment(
     call: GitCall, repository: Path, login: str | None, headers: Iterable[tuple[bytes, bytes]]
 ) -> dict[str, str]:
     """Return what `git http-backend` reads about a request."""

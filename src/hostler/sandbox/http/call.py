@@ -18,7 +18,13 @@ from hostler.sandbox.http.pagination import (
     requested_page,
 )
 from hostler.sandbox.http.rate_limits import RateAccount
-from hostler.sandbox.http.requests import ApiRequest, ApiResponse, JsonFields, encode, json_response
+from hostler.sandbox.http.requests import (
+    JsonFields,
+    SandboxRequest,
+    SandboxResponse,
+    encode,
+    json_response,
+)
 from hostler.sandbox.http.router import ApiRoute
 from hostler.sandbox.serializers.base import RenderContext, Renderer, serialize
 from hostler.sandbox.state.entities import Issue, MovedIssue, Repo
@@ -31,7 +37,7 @@ class ApiCall:
 
     def __init__(
         self,
-        request: ApiRequest,
+        request: SandboxRequest,
         route: ApiRoute,
         params: dict[str, str],
         world: World,
@@ -113,27 +119,29 @@ class ApiCall:
 
     def one(
         self, item: Entity, status: int = 200, variant: str = "", **headers: str
-    ) -> ApiResponse:
+    ) -> SandboxResponse:
         """Answer with one entity."""
         if self.tables is self.world.truth:
             return json_response(serialize(item, self.frame, variant), status, **headers)
         body = self._renderer.one(item, self.frame, variant)
         modified = item.moment("updated") or None
-        return ApiResponse(status, body, dict(headers), modified=modified)
+        return SandboxResponse(status, body, dict(headers), modified=modified)
 
-    def page(self, items: Pageable | Sequence[Any], variant: str = "") -> ApiResponse:
+    def page(self, items: Pageable | Sequence[Any], variant: str = "") -> SandboxResponse:
         """Answer with the asked-for page of entities, with its `Link` header."""
         chosen, headers = self.cut(items)
         if self.tables is self.world.truth:
             return json_response([serialize(item, self.frame, variant) for item in chosen])
         body, digest = self._renderer.many(chosen, self.frame, variant)
-        return ApiResponse(200, body, headers, digest)
+        return SandboxResponse(200, body, headers, digest)
 
-    def wrapped(self, items: Pageable | Sequence[Any], key: str, variant: str = "") -> ApiResponse:
+    def wrapped(
+        self, items: Pageable | Sequence[Any], key: str, variant: str = ""
+    ) -> SandboxResponse:
         """Answer with a page inside an object: {"total_count": n, key: [...]}."""
         chosen, headers = self.cut(items)
         found = [serialize(item, self.frame, variant) for item in chosen]
-        return ApiResponse(200, encode({"total_count": len(items), key: found}), headers)
+        return SandboxResponse(200, encode({"total_count": len(items), key: found}), headers)
 
     def cut(self, items: Pageable | Sequence[Any]) -> tuple[list[Any], dict[str, str]]:
         """Return the asked-for part of a list, and the `Link` header that goes with it."""
@@ -152,7 +160,7 @@ class ApiCall:
         since: bool = True,
         where: EntityFilter | None = None,
         variant: str = "",
-    ) -> ApiResponse:
+    ) -> SandboxResponse:
         """Answer with a page of a list, honouring since, sort and direction as far as it has them.
 
         Without `sort` the order is `default`. With `default="id"` a direction without a
@@ -204,10 +212,12 @@ def requested_page_of(call: ApiCall) -> Page:
 
 def respond_with_page(
     call: ApiCall, items: Sequence[T], show: Callable[[T], dict[str, Any]], total: int | None = None
-) -> ApiResponse:
+) -> SandboxResponse:
     """Answer with a page of `items`; with `total`, they are that page already."""
     page = requested_page_of(call)
     cut = items if total is not None else items[page.offset : page.offset + page.size]
     whole = len(items) if total is None else total
     link = link_header(call.numeric_url(), call.request.query, page, whole)
-    return ApiResponse(200, encode([show(item) for item in cut]), {"Link": link} if link else {})
+    return SandboxResponse(
+        200, encode([show(item) for item in cut]), {"Link": link} if link else {}
+    )

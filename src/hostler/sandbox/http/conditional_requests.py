@@ -6,21 +6,23 @@ from email.utils import parsedate_to_datetime
 from hashlib import blake2b
 
 from hostler.sandbox.auth import Identity
-from hostler.sandbox.http.requests import ApiRequest, ApiResponse
+from hostler.sandbox.http.requests import SandboxRequest, SandboxResponse
 from hostler.sandbox.state.clock import http_date
 
 
-def etag_of(response: ApiResponse, viewer: Identity, root: str) -> str:
+def _etag_of(response: SandboxResponse, viewer: Identity, root: str) -> str:
     """Return the weak ETag of a representation for one token. It ignores `Link`."""
     seed = f"{viewer.key} {root} ".encode()
     return f'W/"{blake2b(seed + (response.digest or response.body), digest_size=32).hexdigest()}"'
 
 
-def apply_conditions(request: ApiRequest, response: ApiResponse, viewer: Identity) -> ApiResponse:
+def apply_conditions(
+    request: SandboxRequest, response: SandboxResponse, viewer: Identity
+) -> SandboxResponse:
     """Return the answer with its tag, or a 304 if the caller has it already."""
     if response.status != 200 or request.method not in ("GET", "HEAD"):
         return response
-    tag = etag_of(response, viewer, request.root)
+    tag = _etag_of(response, viewer, request.root)
     response.headers["ETag"] = tag
     response.headers["Cache-Control"] = (
         "public, max-age=60, s-maxage=60"
@@ -35,7 +37,7 @@ def apply_conditions(request: ApiRequest, response: ApiResponse, viewer: Identit
     return response
 
 
-def _is_unchanged(request: ApiRequest, response: ApiResponse, tag: str) -> bool:
+def _is_unchanged(request: SandboxRequest, response: SandboxResponse, tag: str) -> bool:
     known = request.headers.get("if-none-match")
     if known is not None:
         tags = [part.strip() for part in known.split(",")]

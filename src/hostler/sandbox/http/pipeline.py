@@ -23,7 +23,7 @@ from hostler.sandbox.http.errors import (
     unauthorized,
 )
 from hostler.sandbox.http.rate_limits import RateAccount, RateLimits
-from hostler.sandbox.http.requests import ApiRequest, ApiResponse, json_response
+from hostler.sandbox.http.requests import SandboxRequest, SandboxResponse, json_response
 from hostler.sandbox.http.router import ApiRoute, ApiRouter
 from hostler.sandbox.serializers.base import Renderer
 from hostler.sandbox.state.clock import http_date
@@ -31,7 +31,7 @@ from hostler.sandbox.state.entities import Repo
 from hostler.sandbox.state.world import World
 
 
-def authorize(call: ApiCall) -> None:
+def _authorize(call: ApiCall) -> None:
     """Find the repository of the path and check the caller; raises GitHub's answer if not."""
     route, viewer = call.route, call.viewer
     if route.app != viewer.is_app:
@@ -69,10 +69,10 @@ def _find_repo(call: ApiCall) -> Repo:
     if former is None or not call.viewer.can(call.tables, former, "read"):
         raise not_found()
     call.repo = former
-    raise redirect_to_new_name(call)
+    raise _redirect_to_new_name(call)
 
 
-def redirect_to_new_name(call: ApiCall) -> ApiError:
+def _redirect_to_new_name(call: ApiCall) -> ApiError:
     """Return a redirect to a renamed repository: 301 for reads, 307 for writes."""
     url = call.numeric_url()
     if call.request.query_string:
@@ -94,7 +94,7 @@ API_VERSIONS = ("2022-11-28", "2026-03-10")
 class ConnectionCut(Exception):
     """The connection is cut; `partial` is the response of which half is sent (None: nothing)."""
 
-    def __init__(self, partial: ApiResponse | None = None) -> None:
+    def __init__(self, partial: SandboxResponse | None = None) -> None:
         super().__init__("connection cut on purpose")
         self.partial = partial
 
@@ -103,7 +103,7 @@ class ConnectionCut(Exception):
 class Exchange:
     """One request under way."""
 
-    request: ApiRequest
+    request: SandboxRequest
     route: ApiRoute | None
     params: dict[str, str]
     fault: Fault | None
@@ -126,11 +126,11 @@ class Pipeline:
         self.renderer = Renderer()
         self._requests = 0
 
-    async def answer(self, request: ApiRequest) -> ApiResponse:
+    async def answer(self, request: SandboxRequest) -> SandboxResponse:
         """Return the finished response; raise ConnectionCut if the fault plan says so."""
         self.world.settle()
         exchange = self._open(request)
-        response: ApiResponse | None = None
+        response: SandboxResponse | None = None
         try:
             response = await self._through_faults(exchange)
             self._finish(exchange, response)
@@ -142,7 +142,7 @@ class Pipeline:
         finally:
             self._record(exchange, response)
 
-    def _open(self, request: ApiRequest) -> Exchange:
+    def _open(self, request: SandboxRequest) -> Exchange:
         found = self.router.match(request.method, request.path)
         route, params = found or (None, {})
         template = route.template if route else ""
@@ -154,7 +154,7 @@ class Pipeline:
             entry.fault = fault.kind
         return Exchange(request, route, params, fault, entry)
 
-    async def _through_faults(self, exchange: Exchange) -> ApiResponse:
+    async def _through_faults(self, exchange: Exchange) -> SandboxResponse:
         fault = exchange.fault
         if fault is None:
             return await self._answer(exchange)
@@ -171,13 +171,13 @@ class Pipeline:
             raise ConnectionCut(response if fault.when == "body" else None)
         return response
 
-    async def _answer(self, exchange: Exchange) -> ApiResponse:
+    async def _answer(self, exchange: Exchange) -> SandboxResponse:
         """Return the response and charge for it; a fault that strikes later changes no budget."""
         response = await self._attempt(exchange)
         self._charge(exchange, response)
         return response
 
-    async def _attempt(self, exchange: Exchange) -> ApiResponse:
+    async def _attempt(self, exchange: Exchange) -> SandboxResponse:
         try:
             _check_headers(exchange.request)
             exchange.viewer = identify(self.world, exchange.request.headers.get("authorization"))
@@ -188,14 +188,14 @@ class Pipeline:
             return self._refusal(exchange, error)
         return apply_conditions(exchange.request, response, exchange.viewer)
 
-    def _charge(self, exchange: Exchange, response: ApiResponse) -> None:
+    def _charge(self, exchange: Exchange, response: SandboxResponse) -> None:
         """Take one of the hour's budget; a 304 to a known caller is free."""
         free = response.status == 304 and not exchange.viewer.anonymous
         if exchange.charge and exchange.account is not None and not free:
             exchange.account.used += 1
             exchange.entry.primary = 1
 
-    async def _serve(self, exchange: Exchange, account: RateAccount) -> ApiResponse:
+    async def _serve(self, exchange: Exchange, account: RateAccount) -> SandboxResponse:
         """Return the handler's response; meanwhile the request counts as concurrent."""
         account.concurrent += 1
         try:
@@ -230,7 +230,7 @@ class Pipeline:
         account.used = max(account.used, account.limit)
         raise self.limits.primary(fault.status)
 
-    async def _route(self, exchange: Exchange, account: RateAccount) -> ApiResponse:
+    async def _route(self, exchange: Exchange, account: RateAccount) -> SandboxResponse:
         route = exchange.route
         if route is None:
             raise not_found()
@@ -243,11 +243,11 @@ class Pipeline:
             exchange.viewer,
             account,
         )
-        authorize(call)
+        _authorize(call)
         result = route.handler(call)
         return await result if inspect.isawaitable(result) else result
 
-    def _refusal(self, exchange: Exchange, error: ApiError) -> ApiResponse:
+    def _refusal(self, exchange: Exchange, error: ApiError) -> SandboxResponse:
         now = self.world.clock.now()
         if exchange.account is None:
             # An unknown caller gets the headers of the anonymous budget.
@@ -261,7 +261,7 @@ class Pipeline:
         response.headers.update(error.headers)
         return response
 
-    def _finish(self, exchange: Exchange, response: ApiResponse) -> None:
+    def _finish(self, exchange: Exchange, response: SandboxResponse) -> None:
         """Add the headers that every answer has; those of a budget where a caller was looked at."""
         now = self.world.clock.now()
         self._requests += 1
@@ -276,14 +276,14 @@ class Pipeline:
             **(exchange.account.headers() if exchange.account else {}),
         }
 
-    def _record(self, exchange: Exchange, response: ApiResponse | None) -> None:
+    def _record(self, exchange: Exchange, response: SandboxResponse | None) -> None:
         entry = exchange.entry
         entry.status = response.status if response else 0
         entry.bytes = len(response.body) if response else 0
         self.ledger.add(entry)
 
 
-def _check_headers(request: ApiRequest) -> None:
+def _check_headers(request: SandboxRequest) -> None:
     if not request.headers.get("user-agent", "").strip():
         raise forbidden(
             "Request forbidden by administrative rules. Please make sure your request has a "
@@ -294,9 +294,9 @@ def _check_headers(request: ApiRequest) -> None:
         raise bad_request(f"The API version {json.dumps(version)[:80]} is not supported.")
 
 
-def _gateway_error(status: int) -> ApiResponse:
+def _gateway_error(status: int) -> SandboxResponse:
     """Return the response of GitHub's gateway when a server behind it fails."""
     if status >= 500:
         body = b"<html><body><h1>We had issues producing the response.</h1></body></html>"
-        return ApiResponse(status, body, content_type="text/html; charset=utf-8")
+        return SandboxResponse(status, body, content_type="text/html; charset=utf-8")
     return json_response(ApiError(status, "Fault on request").payload(), status)

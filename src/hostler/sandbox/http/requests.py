@@ -43,7 +43,7 @@ class JsonFields:
         if required and not value.strip():
             raise invalid(self.resource, name, "missing_field")
         if limit and len(value) > limit:
-            raise too_long(self.resource, name, limit)
+            raise _too_long(self.resource, name, limit)
         return value
 
     def body(self, name: str = "body", *, required: bool = False) -> str | None:
@@ -92,7 +92,7 @@ class JsonFields:
         return value
 
 
-def too_long(resource: str, name: str, limit: int) -> Exception:
+def _too_long(resource: str, name: str, limit: int) -> Exception:
     """Return the answer to an overlong text."""
     message = f"{name} is too long (maximum is {limit} characters)"
     return unprocessable(
@@ -102,7 +102,7 @@ def too_long(resource: str, name: str, limit: int) -> Exception:
 
 
 @dataclass(slots=True)
-class ApiResponse:
+class SandboxResponse:
     """A response. `digest` stands for the body in its ETag; empty means hash the body itself."""
 
     status: int = 200
@@ -118,19 +118,19 @@ def encode(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def json_response(value: Any, status: int = 200, **headers: str) -> ApiResponse:
+def json_response(value: Any, status: int = 200, **headers: str) -> SandboxResponse:
     """Return an answer with a JSON body; header names are written with underscores."""
     named = {name.replace("_", "-"): text for name, text in headers.items()}
-    return ApiResponse(status, encode(value), named)
+    return SandboxResponse(status, encode(value), named)
 
 
-def no_content() -> ApiResponse:
+def no_content() -> SandboxResponse:
     """Return an empty 204."""
-    return ApiResponse(204)
+    return SandboxResponse(204)
 
 
 @dataclass
-class ApiRequest:
+class SandboxRequest:
     """What came over the wire. `path` is without any /api/v3; `root` is what URLs begin with."""
 
     method: str

@@ -9,9 +9,9 @@ from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from hostler.sandbox.http.call import ApiCall
-    from hostler.sandbox.http.requests import ApiResponse
+    from hostler.sandbox.http.requests import SandboxResponse
 
-Handler = Callable[["ApiCall"], "ApiResponse | Awaitable[ApiResponse]"]
+Handler = Callable[["ApiCall"], "SandboxResponse | Awaitable[SandboxResponse]"]
 REPO = "/repos/{owner}/{repo}"
 
 

@@ -32,7 +32,7 @@ class PullSides:
     base_sha: str
 
 
-async def read_sides(call: ApiCall, git: Repository, fields: JsonFields) -> PullSides:
+async def _read_sides(call: ApiCall, git: Repository, fields: JsonFields) -> PullSides:
     """Return the two branches that a request names; 422 where one is missing or not there."""
     head, base = fields.text("head", required=True), fields.text("base", required=True)
     assert head is not None and base is not None
@@ -41,12 +41,12 @@ async def read_sides(call: ApiCall, git: Repository, fields: JsonFields) -> Pull
         owner, branch = call.repo.owner, head
     if owner.lower() != call.repo.owner.lower():
         raise invalid("PullRequest", "head", "invalid")
-    head_sha = await branch_sha(git, branch, "head")
-    base_sha = await branch_sha(git, base, "base")
+    head_sha = await _branch_sha(git, branch, "head")
+    base_sha = await _branch_sha(git, base, "base")
     return PullSides(call.repo.owner, branch, head_sha, base, base_sha)
 
 
-async def branch_sha(git: Repository, branch: str, field: str) -> str:
+async def _branch_sha(git: Repository, branch: str, field: str) -> str:
     """Return where a branch stands; 422 on `field` where there is none."""
     found = await refs.branch(git, branch) if names.is_branch_name(branch) else None
     if found is None:
@@ -54,26 +54,26 @@ async def branch_sha(git: Repository, branch: str, field: str) -> str:
     return found
 
 
-def custom_error(message: str) -> ApiError:
+def _custom_error(message: str) -> ApiError:
     """Return a 422 with one of GitHub's messages."""
     detail = {"resource": "PullRequest", "code": "custom", "message": message}
     return unprocessable("Validation Failed", [detail])
 
 
-def check_no_duplicate(call: ApiCall, owner: str, head: str, base: str, besides: int = 0) -> None:
+def _check_no_duplicate(call: ApiCall, owner: str, head: str, base: str, besides: int = 0) -> None:
     """At most one open pull request may stand between two branches."""
     for pull in open_pulls(call.world, "head", call.repo.id, head):
         if pull.base_ref == base and pull.id != besides:
-            raise custom_error(f"A pull request already exists for {owner}:{head}.")
+            raise _custom_error(f"A pull request already exists for {owner}:{head}.")
 
 
-async def check_mergeable_history(git: Repository, sides: PullSides) -> None:
+async def _check_mergeable_history(git: Repository, sides: PullSides) -> None:
     """There must be something to merge, on a common history."""
     found = await commits.compare(git, sides.base_sha, sides.head_sha)
     if found.merge_base is None:
-        raise custom_error(f"The {sides.head} branch has no history in common with {sides.base}")
+        raise _custom_error(f"The {sides.head} branch has no history in common with {sides.base}")
     if not found.ahead:
-        raise custom_error(f"No commits between {sides.base} and {sides.head}")
+        raise _custom_error(f"No commits between {sides.base} and {sides.head}")
 
 
 async def open_pull(call: ApiCall, git: Repository, fields: JsonFields) -> PullRequest:
@@ -84,9 +84,9 @@ async def open_pull(call: ApiCall, git: Repository, fields: JsonFields) -> PullR
     title = source.title if source else fields.text("title", required=True, limit=256)
     body, draft = fields.body(), fields.flag("draft")
     may_modify = fields.flag("maintainer_can_modify", True)
-    sides = await read_sides(call, git, fields)
-    check_no_duplicate(call, sides.owner, sides.head, sides.base)
-    await check_mergeable_history(git, sides)
+    sides = await _read_sides(call, git, fields)
+    _check_no_duplicate(call, sides.owner, sides.head, sides.base)
+    await _check_mergeable_history(git, sides)
     size = await measure_pull(git, sides.base_sha, sides.head_sha)
     mark = PullState(draft=draft)
     issue = touch_issue(call, source, pull=mark) if source else None
@@ -179,20 +179,20 @@ async def _check_reopening(call: ApiCall, git: Repository, pull: PullRequest) ->
     if head is None:
         text = f"{refused}The {pull.head_ref} branch has been deleted."
         raise invalid("PullRequest", "state", "invalid", text)
-    await branch_sha(git, pull.base_ref, "base")
-    check_no_duplicate(call, pull.head_owner, pull.head_ref, pull.base_ref, besides=pull.id)
+    await _branch_sha(git, pull.base_ref, "base")
+    _check_no_duplicate(call, pull.head_owner, pull.head_ref, pull.base_ref, besides=pull.id)
     return await update_head(call.world, git, pull, head, call.actor)
 
 
 async def _retarget(
     call: ApiCall, git: Repository, issue: Issue, pull: PullRequest, base: str
 ) -> PullRequest:
-    sha = await branch_sha(git, base, "base")
+    sha = await _branch_sha(git, base, "base")
     if issue.state == "closed":
         raise invalid("PullRequest", "base", "invalid", "Cannot change the base of a closed PR.")
-    check_no_duplicate(call, pull.head_owner, pull.head_ref, base, besides=pull.id)
+    _check_no_duplicate(call, pull.head_owner, pull.head_ref, base, besides=pull.id)
     sides = PullSides(pull.head_owner, pull.head_ref, pull.head_sha, base, sha)
-    await check_mergeable_history(git, sides)
+    await _check_mergeable_history(git, sides)
     size = await measure_pull(git, sha, pull.head_sha)
     await mergeability.delete_ref(git, f"refs/pull/{pull.number}/merge")
     moved = replace(pull, base_ref=base, base_sha=sha, mergeable=None, merge_sha=None, size=size)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
-from hostler.sandbox.auth import GitHubApp, Identity, Installation
+from hostler.sandbox.auth import AppRegistration, Identity, Installation
 from hostler.sandbox.ci.entities import FAILURES, CheckRun, CommitStatus
 from hostler.sandbox.git import commits, refs
 from hostler.sandbox.git.commits import Merge
@@ -40,7 +40,7 @@ def repo_options(repo: Repo) -> dict[str, bool]:
     return dict(repo.options)
 
 
-def count_approvals(reviews: Iterable[Review]) -> int:
+def _count_approvals(reviews: Iterable[Review]) -> int:
     """Return how many reviewers approve; 0 while any reviewer asks for changes.
 
     The reviews are those of people who may write: what others say weighs nothing.
@@ -53,7 +53,7 @@ def count_approvals(reviews: Iterable[Review]) -> int:
     return 0 if "CHANGES_REQUESTED" in verdicts else verdicts.count("APPROVED")
 
 
-def describe_state(issue: Issue, pull: PullRequest, *, blocked: bool, failing: bool) -> str:
+def _describe_state(issue: Issue, pull: PullRequest, *, blocked: bool, failing: bool) -> str:
     """Return GitHub's `mergeable_state`."""
     if pull.mergeable is None or issue.state == "closed":
         return "unknown"
@@ -83,7 +83,7 @@ def merge_refusal(
     return MergeRefusal(405, lacking) if lacking else None
 
 
-def missing_approvals(wanted: int, given: int) -> str:
+def _missing_approvals(wanted: int, given: int) -> str:
     """Return the message if approvals are missing, else an empty text."""
     if given >= wanted:
         return ""
@@ -91,7 +91,7 @@ def missing_approvals(wanted: int, given: int) -> str:
     return f"At least {wanted} approving {reviews} required by reviewers with write access."
 
 
-def missing_checks(wanted: Sequence[str], passed: Set[str], known: Set[str]) -> str:
+def _missing_checks(wanted: Sequence[str], passed: Set[str], known: Set[str]) -> str:
     """Return the message if checks are missing, else an empty text."""
     missing = [name for name in wanted if name not in passed]
     if not missing:
@@ -124,7 +124,7 @@ def merge_message(
 
 def mergeable_state(tables: Tables, issue: Issue, pull: PullRequest) -> str:
     """Return clean, dirty, draft, blocked, unstable or unknown."""
-    return describe_state(
+    return _describe_state(
         issue,
         pull,
         blocked=bool(missing_requirements(tables, pull)),
@@ -139,10 +139,10 @@ def missing_requirements(tables: Tables, pull: PullRequest) -> str:
         return ""
     reviews = tables.group(Review, "pull", pull.id).select("submitted")
     weighty = [review for review in reviews if _can_write(tables, pull.repo_id, review.user)]
-    given = count_approvals(weighty)
+    given = _count_approvals(weighty)
     statuses, checks = _check_results(tables, pull)
     known = statuses.keys() | checks.keys()
-    return missing_approvals(rule.approvals, given) or missing_checks(
+    return _missing_approvals(rule.approvals, given) or _missing_checks(
         rule.contexts, _passed_checks(statuses, checks), known
     )
 
@@ -151,7 +151,11 @@ def _can_write(tables: Tables, repo_id: int, login: str) -> bool:
     repo = tables.get(Repo, repo_id)
     if repo is None:
         return False
-    app = tables.find(GitHubApp, login.removesuffix("[bot]")) if login.endswith("[bot]") else None
+    app = (
+        tables.find(AppRegistration, login.removesuffix("[bot]"))
+        if login.endswith("[bot]")
+        else None
+    )
     if app is not None:
         places = tables.group(Installation, "app", app.id).select()
         return any(place.covers(repo.owner, repo.id) for place in places)

@@ -40,7 +40,7 @@ _CLOSING_KEYWORDS = re.compile(
 )
 
 
-def closed_issue_numbers(text: str | None, full_name: str) -> list[int]:
+def _closed_issue_numbers(text: str | None, full_name: str) -> list[int]:
     """Return the numbers of this repository's issues that a text closes, each once."""
     found = (
         int(match["number"])
@@ -78,7 +78,7 @@ async def follow_push(world: World, push: GitPush) -> None:
             await _follow_branch(world, git, repo, push.login, move)
         if move.ref == f"refs/heads/{repo.default_branch}":
             for commit in new:
-                close_mentioned_issues(world, repo, push.login, commit.message, commit.sha)
+                _close_mentioned_issues(world, repo, push.login, commit.message, commit.sha)
 
 
 async def _follow_branch(
@@ -87,12 +87,12 @@ async def _follow_branch(
     branch = move.ref.removeprefix("refs/heads/")
     for pull in open_pulls(world, "head", repo.id, branch):
         if move.deleted:
-            close_pull(world, pull, actor, "head_ref_deleted")
+            _close_pull(world, pull, actor, "head_ref_deleted")
         else:
             await update_head(world, git, pull, move.new, actor)
     for pull in open_pulls(world, "base", repo.id, branch):
         if move.deleted:
-            close_pull(world, pull, actor, "base_ref_deleted")
+            _close_pull(world, pull, actor, "base_ref_deleted")
         else:
             await _update_base(world, git, pull, move.new, actor)
 
@@ -146,7 +146,7 @@ async def _update_base(
     world.put(replace(pull, base_sha=sha, mergeable=None, merge_sha=None))
 
 
-def close_pull(world: World, pull: PullRequest, actor: str, why: str = "") -> None:
+def _close_pull(world: World, pull: PullRequest, actor: str, why: str = "") -> None:
     """Close without merging."""
     now, issue = world.now(), issue_of(world, pull)
     world.add_issue_event(issue, "closed", actor)
@@ -168,16 +168,16 @@ def mark_merged(world: World, pull: PullRequest, actor: str, sha: str) -> PullRe
     merged = world.put(replace(pull, merged_at=now, merged_by=actor, merge_sha=sha, mergeable=None))
     repo = world.truth.get(Repo, pull.repo_id)
     if repo is not None and repo.default_branch == pull.base_ref:
-        close_mentioned_issues(world, repo, actor, issue.body, sha)
+        _close_mentioned_issues(world, repo, actor, issue.body, sha)
     world.publish("pull_request", merged, "closed", actor)
     return merged
 
 
-def close_mentioned_issues(
+def _close_mentioned_issues(
     world: World, repo: Repo, actor: str, text: str | None, sha: str
 ) -> None:
     """Close the issues that a text says it fixes."""
-    for number in closed_issue_numbers(text, repo.full_name):
+    for number in _closed_issue_numbers(text, repo.full_name):
         issue = world.truth.find(Issue, repo.id, number)
         if issue is None or issue.state == "closed" or issue.pull is not None:
             continue

@@ -25,7 +25,7 @@ class FoundLine:
     hunk: str
 
 
-def find_in_patch(
+def _find_in_patch(
     patch: str, line: int, side: str, start: int | None, start_side: str
 ) -> FoundLine | None:
     """Return the position of a line (or range) in a patch; None if the patch does not show it."""
@@ -39,7 +39,7 @@ def find_in_patch(
     return FoundLine(DiffPosition(line, start, last.position), diffs.hunk_excerpt(patch, last))
 
 
-def find_by_position(patch: str, position: int) -> tuple[FoundLine, str] | None:
+def _find_by_position(patch: str, position: int) -> tuple[FoundLine, str] | None:
     """Return the line at a distance from the first hunk header, with its side."""
     shown = diffs.line_at_position(patch, position)
     if shown is None:
@@ -63,10 +63,10 @@ async def move_review_comments(
     now = {file.path: file for file in shown}
     step = {file.previous or file.path: file for file in changed}
     for item in living:
-        world.put(moved_comment(item, step, now, after.head_sha))
+        world.put(_moved_comment(item, step, now, after.head_sha))
 
 
-def moved_comment(
+def _moved_comment(
     item: ReviewComment, step: Mapping[str, FileChange], now: Mapping[str, FileChange], sha: str
 ) -> ReviewComment:
     """Return the comment after a push: shifted, or outdated where its line is no longer shown."""
@@ -77,7 +77,7 @@ def moved_comment(
         return outdated
     change = step.get(item.path)
     if item.side == "RIGHT" and change is not None:
-        line = shifted_line(change.patch, line)
+        line = _shifted_line(change.patch, line)
     shown = diffs.find_line(file.patch, line, item.side) if line is not None else None
     if shown is None or line is None or shown.text[1:] != _last_line(item.diff_hunk)[1:]:
         return outdated
@@ -86,7 +86,7 @@ def moved_comment(
     return replace(item, spot=DiffPosition(line, start, shown.position), commit_id=sha)
 
 
-def shifted_line(patch: str | None, line: int) -> int | None:
+def _shifted_line(patch: str | None, line: int) -> int | None:
     """Return a line's number after a change of its file; None if the line itself was changed."""
     if patch is None:
         return None
@@ -157,7 +157,7 @@ async def _patch(git: Repository, pull: PullRequest, commit: str, path: str) -> 
 def _read_position(fields: JsonFields, patch: str) -> tuple[FoundLine, str, str | None]:
     position, line = fields.number("position"), fields.number("line")
     if line is None and position is not None:
-        by_position = find_by_position(patch, position)
+        by_position = _find_by_position(patch, position)
         if by_position is None:
             raise _bad_position("position", "is invalid")
         return by_position[0], by_position[1], None
@@ -168,7 +168,7 @@ def _read_position(fields: JsonFields, patch: str) -> tuple[FoundLine, str, str 
     start_side = fields.choice("start_side", SIDES) or side
     if start is not None and start >= line and start_side == side:
         raise _bad_position("start_line", "must precede the end line.")
-    found = find_in_patch(patch, line, side, start, start_side)
+    found = _find_in_patch(patch, line, side, start, start_side)
     if found is None:
         raise _bad_position("line", "must be part of the diff")
     return found, side, start_side if start is not None else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hostler.sandbox.ci.entities import CheckRun, CommitStatus, Workflow, WorkflowJob, WorkflowRun
+from hostler.sandbox.ci.entities import CheckRun, CiJob, CiRun, CommitStatus, Workflow
 from hostler.sandbox.pulls.entities import PullRequest
 from hostler.sandbox.serializers.base import RenderContext, serialize, serializer, webhook_payload
 from hostler.sandbox.serializers.pulls import minimal_pull
@@ -59,11 +59,11 @@ def serialize_check_run(item: CheckRun, frame: RenderContext) -> dict[str, Any]:
         },
         "check_suite": {"id": int(item.head_sha[:12], 16)},
         "app": None,
-        "pull_requests": pulls_of_commit(item.repo_id, item.head_sha, frame),
+        "pull_requests": _pulls_of_commit(item.repo_id, item.head_sha, frame),
     }
 
 
-def pulls_of_commit(repo_id: int, sha: str, frame: RenderContext) -> list[dict[str, Any]]:
+def _pulls_of_commit(repo_id: int, sha: str, frame: RenderContext) -> list[dict[str, Any]]:
     """Return the pull requests whose head is this commit."""
     pulls = frame.tables.group(PullRequest, "repo", repo_id).select()
     return [minimal_pull(pull, frame) for pull in pulls if pull.head_sha == sha]
@@ -87,8 +87,8 @@ def serialize_workflow(item: Workflow, frame: RenderContext) -> dict[str, Any]:
     }
 
 
-@serializer(WorkflowRun, kept=False)
-def serialize_run(item: WorkflowRun, frame: RenderContext) -> dict[str, Any]:
+@serializer(CiRun, kept=False)
+def serialize_run(item: CiRun, frame: RenderContext) -> dict[str, Any]:
     """Return one run of a workflow."""
     url = f"{repo_url(item.repo_id, frame)}/actions/runs/{item.id}"
     found = frame.tables.get(Workflow, item.workflow_id)
@@ -110,7 +110,7 @@ def serialize_run(item: WorkflowRun, frame: RenderContext) -> dict[str, Any]:
         "workflow_id": item.workflow_id,
         "check_suite_id": int(item.head_sha[:12], 16),
         "check_suite_node_id": node_id("CheckSuite", int(item.head_sha[:12], 16)),
-        "pull_requests": pulls_of_commit(item.repo_id, item.head_sha, frame),
+        "pull_requests": _pulls_of_commit(item.repo_id, item.head_sha, frame),
         "created_at": iso(item.created_at),
         "updated_at": iso(item.updated_at),
         "run_started_at": iso(item.started_at),
@@ -124,7 +124,7 @@ def serialize_run(item: WorkflowRun, frame: RenderContext) -> dict[str, Any]:
     }
 
 
-def _head_commit(item: WorkflowRun) -> dict[str, Any]:
+def _head_commit(item: CiRun) -> dict[str, Any]:
     who = {"name": item.actor, "email": f"{item.actor}@users.noreply.github.com"}
     return {
         "id": item.head_sha,
@@ -136,7 +136,7 @@ def _head_commit(item: WorkflowRun) -> dict[str, Any]:
     }
 
 
-def _run_urls(item: WorkflowRun, url: str, frame: RenderContext) -> dict[str, Any]:
+def _run_urls(item: CiRun, url: str, frame: RenderContext) -> dict[str, Any]:
     base = repo_url(item.repo_id, frame)
     before = f"{url}/attempts/{item.attempt - 1}" if item.attempt > 1 else None
     return {
@@ -153,11 +153,11 @@ def _run_urls(item: WorkflowRun, url: str, frame: RenderContext) -> dict[str, An
     }
 
 
-@serializer(WorkflowJob, kept=False)
-def serialize_job(item: WorkflowJob, frame: RenderContext) -> dict[str, Any]:
+@serializer(CiJob, kept=False)
+def serialize_job(item: CiJob, frame: RenderContext) -> dict[str, Any]:
     """Return one job of a run."""
     base = repo_url(item.repo_id, frame)
-    owner = frame.tables.get(WorkflowRun, item.run_id)
+    owner = frame.tables.get(CiRun, item.run_id)
     found = frame.tables.get(Workflow, owner.workflow_id) if owner else None
     return {
         "id": item.id,
@@ -186,7 +186,7 @@ def serialize_job(item: WorkflowJob, frame: RenderContext) -> dict[str, Any]:
     }
 
 
-def _job_steps(item: WorkflowJob) -> list[dict[str, Any]]:
+def _job_steps(item: CiJob) -> list[dict[str, Any]]:
     return [
         {
             "number": number,
@@ -201,7 +201,7 @@ def _job_steps(item: WorkflowJob) -> list[dict[str, Any]]:
 
 
 @webhook_payload("workflow_run")
-def _workflow_run(item: WorkflowRun, _action: str, frame: RenderContext) -> dict[str, Any]:
+def _workflow_run(item: CiRun, _action: str, frame: RenderContext) -> dict[str, Any]:
     found = frame.tables.get(Workflow, item.workflow_id)
     return {
         "workflow_run": serialize_run(item, frame),
@@ -210,7 +210,7 @@ def _workflow_run(item: WorkflowRun, _action: str, frame: RenderContext) -> dict
 
 
 @webhook_payload("workflow_job")
-def _workflow_job(item: WorkflowJob, _action: str, frame: RenderContext) -> dict[str, Any]:
+def _workflow_job(item: CiJob, _action: str, frame: RenderContext) -> dict[str, Any]:
     return {"workflow_job": serialize_job(item, frame)}
 
 

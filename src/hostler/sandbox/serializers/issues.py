@@ -8,7 +8,7 @@ from typing import Any
 from hostler.sandbox.serializers.base import RenderContext, serialize, serializer
 from hostler.sandbox.serializers.repos import full_name, html_root, node_id, repo_url, simple_user
 from hostler.sandbox.state.clock import iso, iso_or_none
-from hostler.sandbox.state.entities import Comment, Issue, IssueEvent, Label, Repo
+from hostler.sandbox.state.entities import Comment, Issue, Label, Repo, TimelineEvent
 
 REACTIONS = ("+1", "-1", "laugh", "confused", "heart", "hooray", "eyes", "rocket")
 
@@ -150,8 +150,8 @@ def reaction_counts(given: tuple[tuple[int, str, str], ...], url: str) -> dict[s
     }
 
 
-@serializer(IssueEvent, "bare", kept=False)
-def serialize_bare_event(item: IssueEvent, frame: RenderContext) -> dict[str, Any]:
+@serializer(TimelineEvent, "bare", kept=False)
+def serialize_bare_event(item: TimelineEvent, frame: RenderContext) -> dict[str, Any]:
     """Return an event in an issue's own list."""
     base = repo_url(item.repo_id, frame)
     detail = dict(item.detail)
@@ -196,8 +196,8 @@ def _dependency_reference(issue_id: int, frame: RenderContext) -> dict[str, Any]
     }
 
 
-@serializer(IssueEvent, kept=False)
-def serialize_event(item: IssueEvent, frame: RenderContext) -> dict[str, Any]:
+@serializer(TimelineEvent, kept=False)
+def serialize_event(item: TimelineEvent, frame: RenderContext) -> dict[str, Any]:
     """Return an event in the repository's list, with its issue."""
     about = frame.tables.get(Issue, item.issue_id)
     return {

@@ -221,7 +221,7 @@ def _count_fields(open_issues: int) -> dict[str, int]:
     }
 
 
-def text_node_id(kind: str, text: str) -> str:
+def _text_node_id(kind: str, text: str) -> str:
     """Return an opaque id for something that is known by a text."""
     return base64.b64encode(f"{kind}:{text}".encode()).decode().rstrip("=")
 
@@ -231,7 +231,7 @@ def page_url(repo_id: int, frame: RenderContext) -> str:
     return f"{html_root(frame)}/{full_name(repo_id, frame)}"
 
 
-def git_user(person: Signature) -> dict[str, Any]:
+def _git_user(person: Signature) -> dict[str, Any]:
     """Return a commit's author or committer as git has it."""
     when = iso(int(person.when.timestamp()))
     return {"name": person.name, "email": person.email, "date": when}
@@ -243,7 +243,7 @@ def serialize_commit(item: Commit, repo_id: int, frame: RenderContext) -> dict[s
     url = f"{base}/commits/{item.sha}"
     return {
         "sha": item.sha,
-        "node_id": text_node_id("Commit", item.sha),
+        "node_id": _text_node_id("Commit", item.sha),
         "url": url,
         "html_url": f"{page}/commit/{item.sha}",
         "comments_url": f"{url}/comments",
@@ -257,16 +257,16 @@ def serialize_commit(item: Commit, repo_id: int, frame: RenderContext) -> dict[s
 def _commit_fields(item: Commit, base: str) -> dict[str, Any]:
     return {
         "url": f"{base}/git/commits/{item.sha}",
-        "author": git_user(item.author),
-        "committer": git_user(item.committer),
+        "author": _git_user(item.author),
+        "committer": _git_user(item.committer),
         "message": item.message,
         "comment_count": 0,
         "tree": {"sha": item.tree, "url": f"{base}/git/trees/{item.tree}"},
-        "verification": unsigned_verification(),
+        "verification": _unsigned_verification(),
     }
 
 
-def unsigned_verification() -> dict[str, Any]:
+def _unsigned_verification() -> dict[str, Any]:
     """Return GitHub's verification of a commit without a signature."""
     return {
         "verified": False,
@@ -293,7 +293,7 @@ def serialize_git_commit(item: Commit, repo_id: int, frame: RenderContext) -> di
     del inner["comment_count"]
     return {
         "sha": item.sha,
-        "node_id": text_node_id("Commit", item.sha),
+        "node_id": _text_node_id("Commit", item.sha),
         **inner,
         "html_url": f"{page}/commit/{item.sha}",
         "parents": [_parent(sha, base, page) for sha in item.parents],
@@ -328,7 +328,7 @@ def serialize_ref(item: GitRef, repo_id: int, frame: RenderContext) -> dict[str,
     base = repo_url(repo_id, frame)
     return {
         "ref": item.name,
-        "node_id": text_node_id("Ref", f"{repo_id}:{item.name}"),
+        "node_id": _text_node_id("Ref", f"{repo_id}:{item.name}"),
         "url": f"{base}/git/{quote(item.name)}",
         "object": {
             "sha": item.sha,

@@ -173,7 +173,7 @@ class Comment(Entity):
 
 
 @dataclass(frozen=True, slots=True)
-class IssueEvent(Entity):
+class TimelineEvent(Entity):
     """Something that happened to an issue: closed, reopened, labeled, merged and so on."""
 
     kind: ClassVar[str] = "event"

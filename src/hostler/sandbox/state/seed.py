@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from hostler.model import RepoName
-from hostler.sandbox.auth import AccessToken, GitHubApp, Installation, token_for
+from hostler.sandbox.auth import AppRegistration, Installation, SandboxToken, token_for
 from hostler.sandbox.git.names import is_branch_name
 from hostler.sandbox.http.requests import MAX_BODY_LENGTH
 from hostler.sandbox.state.entities import PERMISSIONS, Comment, Issue, Label, Repo, User
@@ -90,7 +90,7 @@ def check_seed(data: Any, world: World) -> None:
     for where, app in _rows(data, "apps"):
         _check_app(where, app)
     _check_free(data, "repos", "name", {repo.full_name for repo in world.truth.all(Repo)})
-    _check_free(data, "apps", "slug", {app.slug for app in world.truth.all(GitHubApp)})
+    _check_free(data, "apps", "slug", {app.slug for app in world.truth.all(AppRegistration)})
 
 
 def _rows(data: dict[str, Any], name: str, where: str = "") -> Iterator[tuple[str, Any]]:
@@ -233,7 +233,7 @@ class Seeder:
             return known
         user = world.put(User(world.new_id("user"), login, world.now(), **values))
         if user.type != "Organization":
-            world.put(AccessToken(world.count("id:token"), token_for(login), login))
+            world.put(SandboxToken(world.count("id:token"), token_for(login), login))
         return user
 
     async def repo(self, full_name: str, *, labels: tuple[str, ...] = (), **values: Any) -> Repo:
@@ -289,16 +289,18 @@ class Seeder:
             world.put(replace(known, comments=known.comments + 1, updated_at=now))
         return world.put(made)
 
-    def app(self, slug: str, owner: str, public_key: str = "") -> GitHubApp:
+    def app(self, slug: str, owner: str, public_key: str = "") -> AppRegistration:
         """Create a GitHub App with its bot account; without a key it cannot sign JWTs."""
         world = self._world
         number = world.new_id("app")
         self.user(f"{slug}[bot]", type="Bot")
         client = f"Iv23sandbox{number:04d}"
-        return world.put(GitHubApp(number, slug, slug, owner, world.now(), public_key, client))
+        return world.put(
+            AppRegistration(number, slug, slug, owner, world.now(), public_key, client)
+        )
 
     def install(
-        self, app: GitHubApp, account: str, repos: tuple[int, ...] | None = None
+        self, app: AppRegistration, account: str, repos: tuple[int, ...] | None = None
     ) -> Installation:
         """Put an App onto an account."""
         world = self._world

@@ -22,7 +22,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from hostler.errors import SandboxError
-from hostler.sandbox.ci.entities import CiScript, WorkflowRun
+from hostler.sandbox.ci.entities import CiRun, CiScript
 from hostler.sandbox.state.clock import VirtualClock
 from hostler.sandbox.state.entities import Issue, Label, MovedIssue
 from hostler.sandbox.state.tables import Entity
@@ -40,7 +40,7 @@ _NEEDS = {
 }
 
 
-def find_duplicate(items: Iterable[Entity]) -> str | None:
+def _find_duplicate(items: Iterable[Entity]) -> str | None:
     """Describe two entities with the same id or name; None if there are none."""
     keys: Counter[tuple[object, ...]] = Counter()
     for item in items:
@@ -53,7 +53,7 @@ def find_duplicate(items: Iterable[Entity]) -> str | None:
     return f"entities.{double[0]}: two have the {double[1]} {'/'.join(map(str, double[2:]))}"
 
 
-def drop_orphans(items: list[Entity]) -> list[Entity]:
+def _drop_orphans(items: list[Entity]) -> list[Entity]:
     """Return the entities whose repository, issue and so on exist, without missing labels."""
     while True:
         there = {(item.kind, item.id) for item in items}
@@ -63,7 +63,7 @@ def drop_orphans(items: list[Entity]) -> list[Entity]:
         items = kept
 
 
-def raise_counters(counters: dict[str, int], items: Iterable[Entity]) -> dict[str, int]:
+def _raise_counters(counters: dict[str, int], items: Iterable[Entity]) -> dict[str, int]:
     """Counters that give no id and no number a second time."""
     found = {name: max(value, 0) for name, value in counters.items()}
     for item in items:
@@ -90,7 +90,7 @@ def _used_numbers(item: Entity) -> Iterable[tuple[str, int]]:
         yield f"id:{item.kind}", item.id
     if isinstance(item, Issue | MovedIssue):
         yield f"number:{item.repo_id}", item.number
-    if isinstance(item, WorkflowRun):
+    if isinstance(item, CiRun):
         yield f"run:{item.workflow_id}", item.run_number
 
 
@@ -122,10 +122,10 @@ def load_state(world: World, state: Any) -> None:
     items = [
         _parse_entity(kind, row) for kind in entities for row in _require(entities, kind, list)
     ]
-    double = find_duplicate(items)
+    double = _find_duplicate(items)
     if double is not None:
         raise _unreadable(double)
-    items = drop_orphans(items)
+    items = _drop_orphans(items)
     counters = _require(state, "counters", dict)
     if not all(type(value) is int for value in counters.values()):
         raise _unreadable("counters: must be whole numbers")
@@ -137,7 +137,7 @@ def load_state(world: World, state: Any) -> None:
     offset, frozen_at = _parse_clock(state)
     world.reset()
     world.settings.change(settings.as_dict())
-    world.counters.update(raise_counters(counters, items))
+    world.counters.update(_raise_counters(counters, items))
     world.clock.real()
     if frozen_at is not None:
         world.clock.freeze()

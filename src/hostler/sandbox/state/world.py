@@ -16,7 +16,7 @@ from hostler.sandbox.git.process import Signature
 from hostler.sandbox.git.repository import RepoStore
 from hostler.sandbox.git.smart_http import PushListener
 from hostler.sandbox.state.clock import VirtualClock
-from hostler.sandbox.state.entities import Issue, IssueEvent, Repo, User
+from hostler.sandbox.state.entities import Issue, Repo, TimelineEvent, User
 from hostler.sandbox.state.tables import Entity, Tables
 
 
@@ -173,11 +173,11 @@ class World:
         for listener in self.listeners:
             listener(event, item, action, actor, **more)
 
-    def add_issue_event(self, issue: Issue, event: str, actor: str, **detail: str) -> IssueEvent:
+    def add_issue_event(self, issue: Issue, event: str, actor: str, **detail: str) -> TimelineEvent:
         """Add a line to an issue's events (closed, labeled, merged, …)."""
         commit = detail.pop("commit_id", None)
         return self.put(
-            IssueEvent(
+            TimelineEvent(
                 id=self.new_id("event"),
                 repo_id=issue.repo_id,
                 issue_id=issue.id,

@@ -214,7 +214,7 @@ class CheckoutCollector:
 
     def _looked_into(self, name: str, folder: Path, seen: _CheckoutOwner, task: Task) -> GcItem:
         try:
-            lost = find_loss(self._checkout(task)).everything
+            lost = find_loss(self._checkout(task)).all_work
         except (HostlerError, ValueError, OSError) as error:
             detail = error.what if isinstance(error, HostlerError) else str(error)
             return GcItem(name, why=KeepReason.STRANGE, detail=detail)

@@ -8,11 +8,11 @@ from typing import Protocol
 from hostler.errors import GitHubPollingError
 from hostler.forge.github.polling.context import PollContext, PollMetrics
 from hostler.forge.github.polling.cursors import PollWindow
-from hostler.forge.github.polling.ingest import EVENT_KINDS
 from hostler.forge.github.polling.poller import Poller, PollPlan, ScanResult
 from hostler.forge.outbox.sender import OUTBOX_SCOPE as OUTBOX
 from hostler.forge.port import Forge
 from hostler.intake.decisions import IssuePreview, fetch_open_issues, preview_issues
+from hostler.intake.model import EVENT_KINDS
 from hostler.intake.process import ProcessResult
 from hostler.intake.repo_policy import RepoPolicy, build_repo_policy
 from hostler.model import RepoName

@@ -56,7 +56,7 @@ def session_to_resume(task: Task, run: Run, runs: Sequence[Run]) -> str:
 
 def _is_valid_session(session: str, agent_kind: str) -> bool:
     kind = KINDS.get(agent_kind)
-    return kind is None or kind.program is None or kind.program.names_session(session)
+    return kind is None or kind.program is None or kind.program.is_session_id(session)
 
 
 # By so much the clocks of a bus and of the database may differ.

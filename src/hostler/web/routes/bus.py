@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from hostler.bus.bus import Bus, BusLocation
-from hostler.bus.errors import BadMessage
+from hostler.bus.errors import InvalidMessage
 from hostler.bus.message import MessageSender, MessageType, is_id
 from hostler.bus.reader import BusSnapshot
 from hostler.bus.writer import BusOptions
@@ -71,7 +71,7 @@ def post_to_project(context: ContextDep, project: Name, body: BusMessageBody) ->
 def post_to_bus(context: ContextDep, body: AddressedBusMessageBody) -> Object:
     """Post a message on the bus of a project or task, as `hostler bus post` does."""
     if not body.text.strip():
-        raise BadMessage("The message is empty.", "Enter a text.")
+        raise InvalidMessage("The message is empty.", "Enter a text.")
     options = BusOptions.of(context.settings.tasks)
     poster = BusPoster(context.home, context.clock, options, MessageSender.person(context.by))
     kind = MessageType(body.type)
@@ -97,9 +97,9 @@ def find_project_bus(context: WebContext, project: str) -> BusLocation:
 
 
 def check_message_id(after: str) -> str:
-    """Return the message id; raise BadMessage if it is not valid."""
+    """Return the message id; raise InvalidMessage if it is not valid."""
     if after and not is_id(after):
-        raise BadMessage(f"Invalid message id {after[:40]!r}.", "Use the `id` of a message.")
+        raise InvalidMessage(f"Invalid message id {after[:40]!r}.", "Use the `id` of a message.")
     return after
 
 
@@ -118,7 +118,7 @@ def _read(location: BusLocation, types: list[MessageType], after: str, limit: in
 def _post(context: WebContext, location: BusLocation, body: BusMessageBody) -> Object:
     bus = Bus(location.path, context.clock, BusOptions.of(context.settings.tasks))
     if not body.text.strip():
-        raise BadMessage("The message is empty.", "Enter a text.")
+        raise InvalidMessage("The message is empty.", "Enter a text.")
     sender = MessageSender.person(context.by)
     message = bus.create().post(
         MessageType(body.type), redact(body.text), sender, thread=check_message_id(body.thread)

@@ -25,8 +25,9 @@ from hostler.forge.actions import (
     find_tokens,
     format_title,
 )
+from hostler.forge.events import content_as, item_result
 from hostler.forge.github import payloads
-from hostler.forge.port import ActionResult, Item, ItemKind, SurfaceFeed
+from hostler.forge.port import ActionResult, Item, ItemKind, Pull, SurfaceFeed, WorkflowRun
 
 if TYPE_CHECKING:
     from hostler.forge.github.client.repository import GitHubRepository
@@ -98,7 +99,7 @@ def find_rerun(repo: GitHubRepository, action: RerunFailedJobs) -> ActionResult 
         raise NotFound(f"GET actions/runs/{action.run_id}", 404, "Not Found")
     return (
         ActionResult(id=found.id)
-        if payloads.parse_run(found.payload).attempt > action.attempt
+        if content_as(found, WorkflowRun).attempt > action.attempt
         else None
     )
 
@@ -107,19 +108,19 @@ def _find_marked(repo: GitHubRepository, items: Iterable[Item], token: str) -> A
     own_login = repo.own_login()
     for item in items:
         if is_own_item(item.author, item.body, own_login, token):
-            return payloads.parse_made(item.payload)
+            return item_result(item)
     return None
 
 
 def _is_updated(repo: GitHubRepository, action: UpdatePull, token: str) -> ActionResult | None:
     item = repo.pull(action.number)
-    pull = payloads.parse_pull(item.payload)
+    pull = content_as(item, Pull)
     same = (
         action.title in (None, pull.title) or format_title(action.title or "") == pull.title,
         action.body is None or token in find_tokens(pull.body),
         action.state in (None, pull.state),
     )
-    return payloads.parse_made(item.payload) if all(same) else None
+    return item_result(item) if all(same) else None
 
 
 def _is_as_wanted(

@@ -28,7 +28,7 @@ JWT_BACKDATE = timedelta(seconds=60)
 JWT_LIFETIME = timedelta(minutes=9)
 # A token is renewed this long before its end.
 RENEWAL_MARGIN = timedelta(minutes=5)
-_APP_REMEDY = "Look at `github.app_id` and `github.app_private_key_file`."
+_APP_REMEDY = "Check `github.app_id` and `github.app_private_key_file`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class GitHubApp:
         except (jwt.PyJWTError, ValueError, TypeError) as error:
             # The cause may quote the key.
             raise CredentialsMissing(
-                "The App's private key cannot sign: it is no RSA key in PEM form.",
+                "The App's private key cannot sign: it is not an RSA key in PEM format.",
                 remedy=_APP_REMEDY,
             ) from (None if self._key in str(error) else error)
         register_secret(signed)
@@ -256,7 +256,7 @@ def read_gh_token(web_url: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CredentialsMissing(
-            "`gh` could not be asked for a token.", remedy=_LOGIN_REMEDY
+            "No GitHub token found: `gh` could not be run.", remedy=_LOGIN_REMEDY
         ) from error
     if done.returncode != 0 or not done.stdout.strip():
         raise CredentialsMissing(f"`gh` has no token for {host}.", remedy=_LOGIN_REMEDY)
@@ -276,6 +276,6 @@ def _require_token(secret: str) -> str:
     register_secret(secret)
     if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
         raise CredentialsMissing(
-            "What was found is not a token: one word of letters.", remedy=_LOGIN_REMEDY
+            "The GitHub token is empty or invalid: it must be one word.", remedy=_LOGIN_REMEDY
         )
     return secret

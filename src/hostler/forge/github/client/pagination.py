@@ -54,7 +54,7 @@ class _PageWalk:
 
     known: dict[tuple[str, int], KnownPage]
     found: dict[tuple[int, str], Payload] = field(default_factory=dict)
-    seen: dict[tuple[str, int], KnownPage] = field(default_factory=dict)
+    read_pages: dict[tuple[str, int], KnownPage] = field(default_factory=dict)
     asked: int = 0
     pages: int = 0
 
@@ -68,7 +68,7 @@ class _PageWalk:
             page = self.known[place]
         else:
             page = self._read(anchor, number, answer)
-        self.seen[place] = page
+        self.read_pages[place] = page
         return page
 
     def _read(self, anchor: str, number: int, answer: ApiAnswer) -> KnownPage:
@@ -83,7 +83,7 @@ class _PageWalk:
         return ListedPages(
             list(self.found.values()),
             complete,
-            tuple(self.seen.values()) if complete else (),
+            tuple(self.read_pages.values()) if complete else (),
             unchanged=complete and not self.pages,
             asked=self.asked,
             pages=self.pages,
@@ -104,7 +104,7 @@ def _walk_pages(known: PageChain) -> _PageWalk:
 
 
 def read_ascending(
-    read: SortedPage, since: str | None, known: PageChain = (), most_pages: int = MAX_PAGES
+    read: SortedPage, since: str | None, known: PageChain = (), max_pages: int = MAX_PAGES
 ) -> ListedPages:
     """Read everything changed at or after `since`, once per version, oldest change first."""
     walk = _walk_pages(known)
@@ -113,7 +113,7 @@ def read_ascending(
         return walk.take(anchor or "", number, _item_time(read(anchor, number)))
 
     anchor, number = since, 1
-    for _ in range(most_pages):
+    for _ in range(max_pages):
         page = take(anchor, number)
         if page.full and anchor is not None and page.newest <= anchor:
             number += 1
@@ -137,14 +137,14 @@ def _item_time(answer: ApiAnswer) -> ApiAnswer:
 def read_numbered(
     read: NumberedPage,
     known: PageChain = (),
-    most_pages: int = MAX_PAGES,
+    max_pages: int = MAX_PAGES,
     *,
     one_page: bool = False,
 ) -> ListedPages:
     """Read a list that grows at its end, from its first known page on."""
     walk = _walk_pages(known)
     number = known[0].number if known else 1
-    for _ in range(most_pages):
+    for _ in range(max_pages):
         page = walk.take("", number, read(number))
         if one_page or not page.full:
             return walk.listed(complete=True)
@@ -153,7 +153,7 @@ def read_numbered(
 
 
 def read_by_id(
-    follow: FollowPage, known: PageChain = (), most_pages: int = MAX_PAGES
+    follow: FollowPage, known: PageChain = (), max_pages: int = MAX_PAGES
 ) -> ListedPages:
     """Read every item of a list sorted by id, each once; if it is too long, its oldest."""
     walk = _walk_pages(known)
@@ -168,7 +168,7 @@ def read_by_id(
     items = {int(item["id"]): item for item in page_items(first)}
     pages = _read_backwards(first.last_url, first.next_url)
     # Page numbers beyond the maximum are refused, whichever page is requested first.
-    allowed = pages[max(len(pages) + 1 - most_pages, 0) :]
+    allowed = pages[max(len(pages) + 1 - max_pages, 0) :]
     for url in allowed:
         items |= {int(item["id"]): item for item in page_items(follow(url))}
     items |= {int(item["id"]): item for item in page_items(follow(""))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hostler.errors import Gone, Moved, NotFound, ServerFailed
 from hostler.forge.actions import Action
@@ -38,10 +38,6 @@ from hostler.forge.port import (
 )
 from hostler.model import RepoName
 
-if TYPE_CHECKING:
-    pass
-
-
 LISTED_KINDS: dict[SurfaceFeed, ItemKind] = {
     SurfaceFeed.ISSUES: ItemKind.ISSUE,
     SurfaceFeed.ISSUE: ItemKind.ISSUE,
@@ -72,50 +68,6 @@ def format_since(moment: datetime | None) -> str | None:
     return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def list_changes(
-    repo: GitHubRepository,
-    feed: SurfaceFeed,
-    since: datetime | None,
-    *,
-    number: int,
-    only_open: bool,
-    known: PageChain,
-    one_page: bool,
-) -> ListReading:
-    """Read the changes of a feed."""
-    path, anchor = _LIST_PATHS[feed].format(number), format_since(since)
-    if feed in SINGLE_PATHS:
-        found = read_single(repo.get(path, known[0].etag if known else ""), known)
-    elif feed is SurfaceFeed.REVIEWS:
-        found = repo.read_by_number(path, known, one_page=one_page)
-    elif feed is SurfaceFeed.WORKFLOW_RUNS:
-        created = None if anchor is None else f">={anchor}"
-        found = repo.read_by_number(path, known, unwrap=list_runs, created=created)
-    elif feed is SurfaceFeed.THREAD_COMMENTS:
-        found = list_thread(repo, path, anchor, known)
-    else:
-        more = {"state": "open" if only_open else "all"} if feed is SurfaceFeed.ISSUES else {}
-        found = repo.read_by_change(path, anchor, known, **more)
-    return build_reading(feed, number, found)
-
-
-def list_thread(
-    repo: GitHubRepository, path: str, since: str | None, known: PageChain
-) -> ListedPages:
-    """Read a conversation by id; beyond GitHub's last page, from the last comment's second on.
-
-    More comments than that within one second are left out.
-    """
-    found = repo.read_by_id(path, known, since=since)
-    while not found.complete:
-        last = payloads.parse_word(found.items[-1], "created_at")
-        if since is not None and last <= since:
-            break
-        since = last
-        found = _join_readings(found, repo.read_by_id(path, since=since))
-    return found
-
-
 def _join_readings(first: ListedPages, more: ListedPages) -> ListedPages:
     items = {int(item["id"]): item for item in (*first.items, *more.items)}
     return ListedPages(
@@ -134,14 +86,14 @@ def read_single(answer: ApiAnswer, known: PageChain) -> ListedPages:
     return ListedPages([answer.data], complete=True, chain=(page,), asked=1, pages=1)
 
 
-def list_runs(data: Any) -> Any:
+def _list_runs(data: Any) -> Any:
     """Return the list in an answer about workflow runs."""
     if not isinstance(data, dict):
         raise ServerFailed("a request for workflow runs", 200)
     return data.get("workflow_runs")
 
 
-def list_jobs(data: Any) -> Any:
+def _list_jobs(data: Any) -> Any:
     """Return the list in an answer about jobs."""
     if not isinstance(data, dict):
         raise ServerFailed("a request for the jobs of a workflow run", 200)
@@ -245,9 +197,20 @@ class GitHubRepository:
         known: PageChain = (),
         one_page: bool = False,
     ) -> ListReading:
-        return list_changes(
-            self, feed, since, number=number, only_open=only_open, known=known, one_page=one_page
-        )
+        path, anchor = _LIST_PATHS[feed].format(number), format_since(since)
+        if feed in SINGLE_PATHS:
+            found = read_single(self.get(path, known[0].etag if known else ""), known)
+        elif feed is SurfaceFeed.REVIEWS:
+            found = self.read_by_number(path, known, one_page=one_page)
+        elif feed is SurfaceFeed.WORKFLOW_RUNS:
+            created = None if anchor is None else f">={anchor}"
+            found = self.read_by_number(path, known, unwrap=_list_runs, created=created)
+        elif feed is SurfaceFeed.THREAD_COMMENTS:
+            found = self._read_conversation(path, anchor, known)
+        else:
+            state = {"state": "open" if only_open else "all"} if feed is SurfaceFeed.ISSUES else {}
+            found = self.read_by_change(path, anchor, known, **state)
+        return build_reading(feed, number, found)
 
     def workflow_run(self, run_id: int) -> Item | None:
         try:
@@ -259,12 +222,12 @@ class GitHubRepository:
 
     def list_commit_runs(self, head_sha: str, *, known: PageChain = ()) -> ListReading:
         found = self.read_by_number(
-            "actions/runs", known, one_page=True, unwrap=list_runs, head_sha=head_sha
+            "actions/runs", known, one_page=True, unwrap=_list_runs, head_sha=head_sha
         )
         return build_reading(SurfaceFeed.WORKFLOW_RUNS, 0, found)
 
     def failed_jobs(self, run_id: int) -> list[WorkflowJob]:
-        found = self.read_by_number(f"actions/runs/{run_id}/jobs", unwrap=list_jobs)
+        found = self.read_by_number(f"actions/runs/{run_id}/jobs", unwrap=_list_jobs)
         return [job for job in map(payloads.parse_job, found.items) if job.failed]
 
     def job_log(self, job_id: int) -> str:
@@ -301,6 +264,20 @@ class GitHubRepository:
         known = {payloads.parse_pull(pull): pull for pull in found.items}
         ours = [pull for pull in known if pull.head == branch]
         return [known[pull] for pull in sorted(ours, key=lambda pull: -pull.number)]
+
+    def _read_conversation(self, path: str, since: str | None, known: PageChain) -> ListedPages:
+        """Read a conversation by id; beyond GitHub's last page, from the last comment's second on.
+
+        More comments than that within one second are left out.
+        """
+        found = self.read_by_id(path, known, since=since)
+        while not found.complete:
+            last = payloads.parse_word(found.items[-1], "created_at")
+            if since is not None and last <= since:
+                break
+            since = last
+            found = _join_readings(found, self.read_by_id(path, since=since))
+        return found
 
     def get(self, path: str, etag: str = "", **query: Any) -> ApiAnswer:
         """Read a path below the repository, conditionally if an ETag is given."""

@@ -42,8 +42,8 @@ from hostler.forge.github.rate_limit.limits import (
 
 _ERRORS_BY_STATUS: dict[int, tuple[type[Refused], str]] = {
     401: (Unauthorized, "Give Hostler a valid token: `hostler doctor` shows which one it uses."),
-    403: (Forbidden, "Look at the rights of the token or App on this repository."),
-    404: (NotFound, "Look at the name, and whether the token may see it."),
+    403: (Forbidden, "Check the permissions of the token or App on this repository."),
+    404: (NotFound, "Check the name, and the access of the token."),
     405: (Conflict, ""),
     409: (Conflict, ""),
     410: (Gone, ""),

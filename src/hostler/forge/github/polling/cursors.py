@@ -75,11 +75,11 @@ def is_settled(position: CursorState, now: datetime, window: PollWindow) -> bool
 
 def advance_cursor(position: CursorState, items: Sequence[Item], *, complete: bool) -> CursorState:
     """Return the position after a reading: never back, unless a first reading was cut short."""
-    seen = [(parse_timestamp(item.updated_at), item.id) for item in items]
-    if position.fresh and seen and not complete:
-        at, comment_id = max(seen)
+    versions = [(parse_timestamp(item.updated_at), item.id) for item in items]
+    if position.fresh and versions and not complete:
+        at, comment_id = max(versions)
         return CursorState(at, comment_id, fresh=True)
-    return CursorState(*max([*seen, (position.at, position.comment_id)]))
+    return CursorState(*max([*versions, (position.at, position.comment_id)]))
 
 
 def is_same_cursor(position: CursorState, cursor: PollCursor | None) -> bool:

@@ -1,61 +1,23 @@
 """Store events in the inbox, and recognise our own writes among them.
 
-An event is new if its key was never stored. The key contains the object, its version and a digest
-of what a user can change: GitHub's timestamps are whole seconds, so that a second edit in the
-same second has the same version.
+An event is new if its key was never stored.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from hashlib import sha256
-from typing import Any
 
 from hostler.forge.actions import find_tokens
-from hostler.forge.github.payloads import (
-    parse_author,
-    parse_blocker_count,
-    parse_label_name,
-    parse_made,
-)
+from hostler.forge.events import encode_content, event_key, item_result
 from hostler.forge.outbox.queue import SettledWrite, ignore_settled, settle_write
 from hostler.forge.outbox.rules import mark_sent
-from hostler.forge.port import Item, ItemKind
+from hostler.forge.port import CommentContent, Item, ItemKind
 from hostler.model import RepoName, TokenStatus
-from hostler.store.inbox import InboxRow, add_inbox_row, consume_inbox_rows, pending_inbox_rows
+from hostler.store.inbox import InboxRow, add_inbox_row
 from hostler.store.outbox import OutboxRow, WriteState, find_write, recorded_ids
 from hostler.store.repositories import Repo
 from hostler.store.transaction import Transaction, normal_stamp
-
-
-def event_key(item: Item) -> str:
-    """Return `issue_comment:123:2026-01-31T12:00:00Z:1f3e95338aef`."""
-    content = json.dumps(_content_digest(item), sort_keys=True, ensure_ascii=True)
-    digest = sha256(content.encode()).hexdigest()[:12]
-    return f"{item.kind}:{item.id}:{item.updated_at}:{digest}"
-
-
-def _content_digest(item: Item) -> dict[str, Any]:
-    payload = item.payload
-    found: dict[str, Any] = {"author": parse_author(payload), "body": item.body}
-    if item.kind is ItemKind.ISSUE:
-        found |= {name: payload.get(name) for name in ("title", "state", "state_reason", "locked")}
-        found["labels"] = sorted(parse_label_name(label) for label in payload.get("labels") or ())
-        found["waits_for"] = parse_blocker_count(payload)
-    elif item.kind is ItemKind.REVIEW:
-        found["state"] = payload.get("state")
-    elif item.kind is ItemKind.PULL:
-        names = ("title", "state", "draft", "merged_at")
-        found |= {name: payload.get(name) for name in names}
-        found["head"] = (payload.get("head") or {}).get("sha")
-        found["base"] = (payload.get("base") or {}).get("ref")
-    elif item.kind is ItemKind.WORKFLOW_RUN:
-        names = ("head_sha", "status", "conclusion", "run_attempt")
-        found |= {name: payload.get(name) for name in names}
-    return found
-
 
 # Which actions create which kind of event.
 ACTIONS_BY_KIND: dict[ItemKind, tuple[str, ...]] = {
@@ -106,12 +68,8 @@ def _is_result_of(item: Item, row: OutboxRow) -> bool:
 
 def _is_empty_review(item: Item) -> bool:
     """Return whether this is the empty review that GitHub creates for each reply."""
-    commented = item.payload.get("state") == "COMMENTED"
-    return item.kind is ItemKind.REVIEW and commented and not item.body.strip()
-
-
-# Kinds of events that are processed.
-EVENT_KINDS = tuple(kind.value for kind in ItemKind)
+    is_comment = isinstance(item.content, CommentContent) and item.content.verdict == "COMMENTED"
+    return item.kind is ItemKind.REVIEW and is_comment and not item.body.strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,18 +156,6 @@ def sum_counts(sifted: SiftedItems, new: Sequence[str]) -> IngestCounts:
     )
 
 
-def list_pending_events(
-    tx: Transaction, repo: RepoName, number: int | None = None
-) -> list[InboxRow]:
-    """Return events without effect so far, oldest first; of one issue or pull request, if named."""
-    return pending_inbox_rows(tx, repo, number)
-
-
-def mark_events_processed(tx: Transaction, repo: RepoName, keys: Sequence[str]) -> None:
-    """Mark events as processed in this transaction. Twice is refused."""
-    consume_inbox_rows(tx, repo, keys)
-
-
 def _event_row(repo: RepoName, key: str, item: Item) -> InboxRow:
     return InboxRow(
         repo_full_name=str(repo),
@@ -219,7 +165,7 @@ def _event_row(repo: RepoName, key: str, item: Item) -> InboxRow:
         object_id=item.id,
         author=item.author,
         updated_at=normal_stamp(item.updated_at),
-        payload=json.dumps(item.payload),
+        payload=encode_content(item.content),
     )
 
 
@@ -246,7 +192,7 @@ def _is_recorded(
 
 def mark_write_observed(tx: Transaction, row: OutboxRow, item: Item, settled: SettledWrite) -> None:
     """Record that one of our writes was observed."""
-    observed_writes = parse_made(item.payload)
+    observed_writes = item_result(item)
     if row.state is WriteState.SENT:
         Repo(row.repo).record_action_token_observed(
             tx, row.token, comment_id=item.id, updated_at=item.updated_at
@@ -254,7 +200,9 @@ def mark_write_observed(tx: Transaction, row: OutboxRow, item: Item, settled: Se
     else:
         # The consequences of a failed write were settled then.
         follows = ignore_settled if row.state is WriteState.FAILED else settled
-        settle_write(tx, row, mark_sent(row, observed_writes), follows, seen=observed_writes)
+        settle_write(
+            tx, row, mark_sent(row, observed_writes), follows, found_result=observed_writes
+        )
 
 
 def _was_observed(tx: Transaction, row: OutboxRow) -> bool:

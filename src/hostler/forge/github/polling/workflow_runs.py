@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from hostler.forge.events import content_as
 from hostler.forge.github.payloads import strict_parser
 from hostler.forge.github.polling.context import PollContext
 from hostler.forge.github.polling.cursors import (
@@ -23,7 +24,7 @@ from hostler.forge.github.polling.surfaces import (
     request_changes,
     store_surface,
 )
-from hostler.forge.port import Item
+from hostler.forge.port import Item, WorkflowRun
 from hostler.model import parse_timestamp
 from hostler.store.repositories import find_chain, save_chain
 
@@ -38,11 +39,11 @@ def poll_runs(
     with context.translate_errors(state.surface):
         found = _read_runs(context, state, same_heads=same_heads)
         own_login = context.forge.own_login()
-        ours = runs_of_heads(found.reading.items, heads)
-        position = next_runs_cursor(found.position, found.reading.items, ours)
+        own_runs = runs_of_heads(found.reading.items, heads)
+        position = next_runs_cursor(found.position, found.reading.items, own_runs)
     if found.reading.items or not is_same_cursor(position, state.cursor):
         with context.store.write(*context.scopes) as tx:
-            done = [run for run in ours if _is_completed(run)]
+            done = [run for run in own_runs if _is_completed(run)]
             found = replace(
                 found, ingested=ingest_items(tx, context.repo, own_login, done, context.settled)
             )
@@ -64,13 +65,13 @@ def sweep_runs(context: PollContext, number: int, head: str) -> IngestCounts:
     context.observe("read", HEAD_RUNS_CHAIN)
     ingested = IngestCounts()
     if not reading.unchanged:
-        ours = runs_of_heads(reading.items, {head: number})
+        own_runs = runs_of_heads(reading.items, {head: number})
         with context.store.write(*context.scopes) as tx:
             ingested = ingest_items(
                 tx,
                 context.repo,
                 own_login,
-                [run for run in ours if _is_completed(run)],
+                [run for run in own_runs if _is_completed(run)],
                 context.settled,
             )
             of_head = tuple(replace(page, anchor=head) for page in reading.chain)
@@ -94,23 +95,27 @@ def _read_runs(context: PollContext, state: SurfaceState, *, same_heads: bool) -
 
 def runs_of_heads(runs: Sequence[Item], heads: Mapping[str, int]) -> list[Item]:
     """Return the runs of these heads, with the numbers of their pull requests."""
-    found = ((run, heads.get(str(run.payload.get("head_sha")))) for run in runs)
+    found = (
+        (run, heads.get(run.content.head_sha))
+        for run in runs
+        if isinstance(run.content, WorkflowRun)
+    )
     return [replace(run, number=number) for run, number in found if number is not None]
 
 
 def next_runs_cursor(
-    position: CursorState, runs: Sequence[Item], ours: Sequence[Item]
+    position: CursorState, runs: Sequence[Item], own_runs: Sequence[Item]
 ) -> CursorState:
     """Return the new cursor: the newest run, or our oldest one that is not completed."""
-    waiting = [_created_filter(run) for run in ours if not _is_completed(run)]
+    waiting = [_created_filter(run) for run in own_runs if not _is_completed(run)]
     newest = max((_created_filter(run) for run in runs), default=position.at)
     return CursorState(max(position.at, min([*waiting, newest])))
 
 
 def _is_completed(run: Item) -> bool:
-    return run.payload.get("status") == "completed"
+    return isinstance(run.content, WorkflowRun) and run.content.over
 
 
 @strict_parser
 def _created_filter(run: Item) -> datetime:
-    return parse_timestamp(str(run.payload["created_at"]))
+    return parse_timestamp(content_as(run, WorkflowRun).created_at)

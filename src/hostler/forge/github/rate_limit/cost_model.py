@@ -201,7 +201,7 @@ def advise(
     if fewer is not None:
         advice.append(f"Watch {fewer} repositories or fewer with this account.")
     if not setup.app:
-        advice.append("Use a GitHub App: each of its installations has limits of its own.")
+        advice.append("Use a GitHub App: each installation has its own limits.")
     return advice
 
 

@@ -73,7 +73,7 @@ def parse_refusal(
     if is_spent and budget.reset is not None:
         # Both times are GitHub's; only their difference is valid for our clock.
         return RateLimitRefusal("primary", now + _clamp_pause(budget.reset - (budget.date or now)))
-    if status == 429 or any(words in message.lower() for words in _SECONDARY_LIMIT_TEXT):
+    if status == 429 or any(phrase in message.lower() for phrase in _SECONDARY_LIMIT_TEXT):
         return RateLimitRefusal(
             "secondary", now + _clamp_pause(FIRST_PAUSE * 2 ** min(refusals, 10))
         )
@@ -316,8 +316,8 @@ def hour_pressure(demand: float, left: float, seconds: float) -> float:
 
 def minute_pressure(demand: float, share: int, written: int) -> float:
     """Return by what factor the points would be exceeded; `demand` is per second."""
-    room = min(share * TARGET_PERCENT / 100, share - written)
-    return demand * MINUTE / room if room > 0 else inf
+    available = min(share * TARGET_PERCENT / 100, share - written)
+    return demand * MINUTE / available if available > 0 else inf
 
 
 def idle_stretch(pressure: float) -> float:
