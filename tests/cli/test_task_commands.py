@@ -248,7 +248,7 @@ def test_in_the_foreground_others_that_are_at_work_are_waited_for(stead):
     stead.told("begun")
     stead.end(service)
     mine = stead.start("task", "submit", "--foreground", "--depends-on", other, DONE)
-    stead.heard(mine, "waits")
+    stead.heard(mine, "Waiting: ")
     let_go(pipe)
     said, _ = mine.communicate(timeout=60)
     assert mine.returncode == 0 and "nobody works" not in said

@@ -57,7 +57,7 @@ def test_the_next_start_waits_for_its_distance_and_comes_by_itself(found_town):
     with town.service() as service:
         first, second = (put(service, order(town, f"Tidy up {n}.")) for n in range(2))
         service.until(lambda: any(task.gate == "spacing" for task in service.all_tasks()))
-        held = [explained(service, task).held for task in (first, second)]
+        held = [explained(service, task).denial for task in (first, second)]
         assert "spacing" in {one.gate for one in held if one}
         for task in (first, second):
             reach(service, task, TaskState.DONE)

@@ -116,7 +116,7 @@ def test_settings_and_tokens_that_cannot_be_used(desk: Desk) -> None:
     number = Person(desk.hub, ALICE).file("Notes")
     one = f"alice/stable#{number}"
     desk.settings(agent="nobody")
-    assert 'found "nobody"; allowed: one of helper' in desk.refused("service")
+    assert 'expected one of helper, found "nobody"' in desk.refused("service")
     desk.settings(token=str(desk.home))
     assert "cannot be read: Is a directory" in desk.refused("run", one)
     desk.token.write_text("ghp_nobody-knows-this-one")
@@ -125,7 +125,7 @@ def test_settings_and_tokens_that_cannot_be_used(desk: Desk) -> None:
     assert "a valid token" in desk.refused("service", "--dry-run")
     desk.token.write_text(token_for(US))
     desk.settings(name="nowhere")
-    assert "Look at the name" in desk.refused("service", "--dry-run")
+    assert "Check the name" in desk.refused("service", "--dry-run")
     desk.settings(url="http://127.0.0.1:9")
     assert "Check the network" in desk.refused("run", one)
     # After all these, the same command does its work.

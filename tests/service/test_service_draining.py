@@ -187,7 +187,7 @@ def test_what_a_busy_database_keeps_from_being_told_is_told_later_and_nothing_be
         # Told once, and no drain was begun for it.
         again.advance(0, TIMEOUT)
         assert len([line for line in told if "restart failed" in line]) == 1
-        assert len([line for line in told if "was asked for" in line]) == 1
+        assert len([line for line in told if "Restart requested" in line]) == 1
 
 
 def test_nothing_begins_while_a_restart_is_under_way():
@@ -197,7 +197,7 @@ def test_nothing_begins_while_a_restart_is_under_way():
         with store.write(*RESTART_SCOPES) as tx:
             request_restart(tx, "ann")
         with store.read() as tx:
-            assert "nothing begins until then" in restart_denial(tx)
+            assert "nothing starts before" in restart_denial(tx)
 
 
 def refuse(*_scopes: str) -> None:

@@ -83,7 +83,7 @@ def held(minute: int) -> FinishedPoll:
 def test_a_look_that_we_held_back_is_told_once_and_is_not_called_reached(service_log, told, lines):
     for minute in range(5):
         service_log.poll_finished(held(minute), {})
-    assert len(told) == 1 and "alice/stable: GitHub was not asked" in told[0]
+    assert len(told) == 1 and "alice/stable: Did not send" in told[0]
     assert lines.getvalue().count("repo_poll_held") == 1
     assert "service_repo_polled" not in lines.getvalue()
     service_log.poll_finished(FinishedPoll("stable", WATCH, PollResult()), {})

@@ -43,10 +43,10 @@ def test_other_tasks_wait_for_the_pool_and_the_operator_opens_it(found_town):
         other = put(service, order(town, "Tidy up."))
         service.until(lambda: service.all_tasks()[1].gate == "parked")
         found = explained(service, other)
-        assert found.held is not None and found.held.gate == "parked"
-        assert "Pool anthropic is closed until" in found.held.why
-        assert "hostler governor resume --provider anthropic" in found.held.remedy
-        assert found.held.until is not None and service.runs(other) == []
+        assert found.denial is not None and found.denial.gate == "parked"
+        assert "Pool anthropic is closed until" in found.denial.why
+        assert "hostler governor resume --provider anthropic" in found.denial.remedy
+        assert found.denial.until is not None and service.runs(other) == []
         with service.app.store.write("admission") as tx:
             assert resume(tx, "anthropic")
         reach(service, other, TaskState.DONE)

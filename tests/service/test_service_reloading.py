@@ -242,7 +242,7 @@ def test_wrong_settings_are_told_once_and_end_nothing(fleet: MakeFleet, tmp_path
         service.reload()
         service._watch_settings()
     town.turn(service)
-    assert len([line for line in town.told if "stay as they were" in line]) == 1
+    assert len([line for line in town.told if "not reloaded" in line]) == 1
     assert list(service.app.settings.repo) == ["barn"]
     path.write_text("[runtime]\nworker_count = 3\n")
     service.reload()

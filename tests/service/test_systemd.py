@@ -243,7 +243,7 @@ def test_install_writes_the_unit_once_and_never_over_another(install, tmp_path):
     assert install().exit_code == 0
     assert file.read_text().rstrip() == printed.stdout.rstrip()
     again = install()
-    assert again.exit_code == 0 and "as it should be" in again.output
+    assert again.exit_code == 0 and "is up to date" in again.output
     file.write_text("mine")
     refused = install()
     assert isinstance(refused.exception, HostlerError) and file.read_text() == "mine"
