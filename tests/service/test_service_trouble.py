@@ -39,7 +39,7 @@ WORK = "#!/bin/sh\necho done > work.md\nhostler done --summary Worked\n"
 ENDS = {
     "empty": (PARKED, "it has no commits yet", "push a first commit"),
     "baseless": (PARKED, "has no branch nowhere (it has main)", "Set `base_branch`"),
-    "uninstalled": (PARKED, "No such file or directory", "install it, or mend"),
+    "uninstalled": (PARKED, "No such file or directory", "install it, or fix"),
     "unscripted": (PARKED, "wrong.toml has 1 mistake: ", "docs/internals/agents.md"),
     "unprepared": (PARKED, "The setup command", "no compiler", "Mend `setup_command`"),
     "readonly": (PARKED, "denied to hostler-bot", "Give the token read and write access"),
@@ -51,7 +51,7 @@ ENDS = {
 }
 # These never get as far as an issue: whoever runs the service is told, once.
 TOLD = {
-    "missing": ("404", "Look at the name"),
+    "missing": ("404", "Check the name"),
     "closed": (),
     "orphaned": ("has no agent there", "name its agent"),
     "indiscreet": ("may not see GITHUB_TOKEN", "Take the name out"),
