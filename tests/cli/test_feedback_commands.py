@@ -182,11 +182,12 @@ def test_resume_refuses_what_makes_no_sense(program):
         add_pull(tx, replace(pull(town), repo_full_name="alice/barn", pr_number=9))
     turn(town, PullStatus.CLOSED, TaskState.STOPPED)
     here = ("resume", "--pr", "2", "--repo", "alice/stable")
-    refused(town, "Pull request 77 is not one of ours", "resume", "--pr", "77", code=2)
+    refused(town, "Pull request 77 was not opened by Hostler", "resume", "--pr", "77", code=2)
     refused(town, "alice/barn and alice/stable", "resume", "--pr", "2", code=2)
     refused(town, "is not watched", "resume", "--pr", "9", code=2)
     refused(town, "Invalid repository", "resume", "--pr", "2", "--repo", "stable")
-    refused(town, "is not one of ours", "resume", "--pr", "1", "--repo", "alice/stable", code=2)
+    elsewhere = ("--pr", "1", "--repo", "alice/stable")
+    refused(town, "was not opened by Hostler", "resume", *elsewhere, code=2)
     refused(town, "Invalid commit SHA", *here, "--head-sha", "abc123", code=2)
     refused(town, f"is {head}, not {'0' * 40}", *here, "--head-sha", "0" * 40)
     for number in ("0", "-3", "99999999999999999999", "two"):
@@ -198,7 +199,7 @@ def test_resume_refuses_what_makes_no_sense(program):
     refused(town, "alice/stable#1 carries agent:ignore", *here)
     alice("DELETE", "/issues/1/labels/agent:ignore")
     alice.merge(2)
-    refused(town, "was merged, and that is final", *here)
+    refused(town, "already merged", *here)
 
 
 def test_resume_without_github_changes_nothing(program):
@@ -227,7 +228,7 @@ def test_reset_refuses_what_is_unknown_not_blocked_or_over(program):
     assert town.call("feedback", "blocked", "reset").stderr == "No task is blocked.\n"
     assert town.call("feedback", "blocked", "list").stderr == "No task is blocked.\n"
     get_stuck(town)
-    refused(town, "is not one of ours", "blocked", "reset", "--pr", "5", code=2)
+    refused(town, "was not opened by Hostler", "blocked", "reset", "--pr", "5", code=2)
     refused(town, "is not watched", "blocked", "reset", "--repo", "alice/barn", code=2)
     refused(town, "--head-sha needs --pr", "blocked", "reset", "--head-sha", "0" * 40, code=2)
     refused(town, "Not a terminal", "blocked", "reset")
@@ -285,7 +286,7 @@ def test_a_takeover_ends_with_hostler_run_and_tells_nothing_of_it(program):
     alice("DELETE", "/issues/1/labels/agent:ignore")
     with closing(open_store(town.home)) as store, store.read() as tx:
         (task,) = town.tasks()
-        assert comment_floors(tx, task.repo, 1).heard_from == TAKEN_OVER
+        assert comment_floors(tx, task.repo, 1).comments_since == TAKEN_OVER
     # GitHub's moments are whole seconds: what is said in the very second of the end is heard.
     last = max(one["updated_at"] for number in (1, 2) for one in alice.comments(number))
     town.until(

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from intake_yard import lay_database
+from next_revision import know_next_revision
 
 from hostler.clock import SystemClock
-from hostler.governor.adaptive.model import Breaker, LeaseSlot, PoolState
+from hostler.governor.adaptive.model import BreakerState, LeaseSlot, PoolState
 from hostler.governor.adaptive.state import dump_state, load_state
 from hostler.governor.gates import LeaseRequest
 from hostler.governor.holders import read_host
-from hostler.governor.leases import acquire, demand
+from hostler.governor.leases import acquire, publish_demand
 from hostler.governor.parking import park
 from hostler.governor.policy import Policy
 from hostler.store import open_store
-from hostler.store.governor import all_overlays, find_overlay, put_overlay
+from hostler.store.governor import all_pool_states, find_pool_state, put_pool_state
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def busy(stable):
     with closing(open_store(stable)) as store, store.write("admission") as tx:
         ask = LeaseRequest("run-1", "ant", task_id="t1", model="m")
         assert acquire(tx, ask, Policy(memory_floor_mb=0), here)
-        demand(tx, "", "bee", here, wanted=3)
+        publish_demand(tx, "", "bee", here, wanted=3)
         park(tx, "openai", tx.now() + timedelta(hours=1), "The window is spent.")
 
 
@@ -49,18 +49,18 @@ def test_without_anything_the_default_pool_is_shown(hostler):
     assert "No database yet" in done.err
 
 
-def test_a_database_of_an_older_program_is_said_with_what_the_operator_allows(hostler, stable):
+def test_a_database_of_an_older_program_is_said_with_what_the_operator_allows(
+    hostler, stable, monkeypatch
+):
     hostler("governor", "set", "--max-global", "3", "--adaptive", "--provider", "openai")
-    with closing(sqlite3.connect(stable / "hostler.db")) as old:
-        old.execute("UPDATE alembic_version SET version_num = '0015'")
-        old.commit()
+    know_next_revision(monkeypatch)
     done = hostler("governor", "show")
     assert done.code == 0
     assert done.out.splitlines() == [
         "anthropic: operator cap 8, adaptive off",
         "openai: operator cap 3, adaptive on (aimd), hard max 6",
     ]
-    assert "has layout 0015" in done.err and "hostler db upgrade" in done.err
+    assert "has layout 0001" in done.err and "hostler db upgrade" in done.err
     # A program would take it for all that there is.
     done = hostler("governor", "--json")
     assert (done.code, done.out) == (1, "") and "hostler db upgrade" in done.err
@@ -179,12 +179,12 @@ def test_leases_of_the_dead_are_named(hostler, stable):
 
 def known(home, pool="anthropic"):
     with closing(open_store(home)) as store, store.read() as tx:
-        return load_state(find_overlay(tx, pool))
+        return load_state(find_pool_state(tx, pool))
 
 
-def learn(home, overlay, pool="anthropic"):
+def learn(home, state, pool="anthropic"):
     with closing(open_store(home)) as store, store.write("admission") as tx:
-        put_overlay(tx, pool, dump_state(overlay))
+        put_pool_state(tx, pool, dump_state(state))
 
 
 def content(home):
@@ -194,7 +194,7 @@ def content(home):
 MET = PoolState(
     dynamic_cap=2,
     rate_limit_events=7,
-    breaker_state=Breaker.HALF_OPEN,
+    breaker_state=BreakerState.HALF_OPEN,
     breaker_reopen_count=2,
     probe=LeaseSlot("ant", "t1"),
 )
@@ -222,10 +222,10 @@ def test_a_pool_is_set_with_all_its_keys_and_back_to_its_defaults(hostler, home)
     }
 
 
-def anew(overlay):
+def anew(state):
     """Without the moment from which it grows; it must be there."""
-    assert overlay.last_probe_at is not None
-    return replace(overlay, last_probe_at=None)
+    assert state.last_probe_at is not None
+    return replace(state, last_probe_at=None)
 
 
 def test_a_cap_that_is_set_starts_anew_and_keeps_what_was_met(hostler, stable):
@@ -290,9 +290,9 @@ def test_a_pool_is_closed_by_hand_for_a_time_or_until_it_is_resumed(hostler, sta
     done = hostler("governor", "park", "--provider", "openai", "--for", "2", "--why", "A new key.")
     assert done.out.startswith("Pool openai is parked until 2")
     done = hostler("governor", "park")
-    assert done.out == "Pool anthropic is parked until an operator opens it.\n"
+    assert done.out == "Pool anthropic is parked until an operator resumes it.\n"
     out = hostler("governor").out
-    assert "(A new key.)" in out and "parked until an operator opens it (Parked by" in out
+    assert "(A new key.)" in out and "parked until an operator resumes it (Parked by" in out
     done = hostler("governor", "park", "--until", "2020-01-01T00:00Z", "--provider", "google")
     assert done.out == "Pool google is not parked: that time has passed.\n"
     told = json.loads(hostler("governor", "park", "--json").out)
@@ -323,14 +323,14 @@ def test_show_says_all_that_is_known_of_a_pool(hostler, busy, stable):
     assert "opened 3 times in a row" in out
     assert "starts about 3 s apart" in out
     assert "bee: 0 in use, 3 more wanted, share 2" in out
-    assert "next one waits (breaker): Pool anthropic is held back" in out
+    assert "next one waits (breaker): Starts in pool anthropic are on hold" in out
     assert "operator cap 8, adaptive off" in out
     (told, _) = json.loads(hostler("governor", "--json").out)["pools"]
-    overlay = told["overlay"]
+    state = told["overlay"]
     assert (told["max_global_agents"], told["cap"], told["policy"]) == (6, 2, "aimd")
-    assert (overlay["dynamic_cap"], overlay["hard_max"]) == (2, 12)
-    assert overlay["breaker"]["state"] == "half-open"
-    assert overlay["breaker"]["probe"]["task"] == "t1"
+    assert (state["dynamic_cap"], state["hard_max"]) == (2, 12)
+    assert state["breaker"]["state"] == "half-open"
+    assert state["breaker"]["probe"]["task"] == "t1"
     (bee,) = told["projects"]
     assert (bee["project"], bee["holds"], bee["wants"], bee["share"]) == ("bee", 0, 3, 2)
     assert bee["waits"]["gate"] == "breaker"
@@ -339,7 +339,9 @@ def test_show_says_all_that_is_known_of_a_pool(hostler, busy, stable):
 def test_show_says_when_an_open_breaker_lets_somebody_try(hostler, stable):
     hostler("governor", "set", "--max-global", "6", "--adaptive")
     at = SystemClock().now().replace(microsecond=0)
-    opened = PoolState(breaker_state=Breaker.OPEN, breaker_open_at=at, breaker_break_seconds=300.0)
+    opened = PoolState(
+        breaker_state=BreakerState.OPEN, breaker_open_at=at, breaker_break_seconds=300.0
+    )
     learn(stable, opened)
     until = at + timedelta(seconds=300)
     assert f"breaker open until {until:%Y-%m-%d %H:%M:%S} UTC" in hostler("governor").out
@@ -348,7 +350,7 @@ def test_show_says_when_an_open_breaker_lets_somebody_try(hostler, stable):
 def test_show_says_that_what_was_learned_is_damaged(hostler, stable):
     hostler("governor", "set", "--max-global", "6", "--adaptive")
     with closing(open_store(stable)) as store, store.write("admission") as tx:
-        put_overlay(tx, "anthropic", dump_state(MET)[:30])
+        put_pool_state(tx, "anthropic", dump_state(MET)[:30])
     out = hostler("governor").out
     assert "was damaged; safe defaults are used" in out and "breaker open until" in out
     (told,) = json.loads(hostler("governor", "--json").out)["pools"]
@@ -362,7 +364,7 @@ def test_showing_changes_nothing(hostler, busy, stable):
     # Much that time alone would change, in a pool that learns.
     learn(stable, replace(MET, last_probe_at=SystemClock().now() - timedelta(hours=9), probe=None))
     with closing(open_store(stable)) as store, store.read() as tx:
-        rows = all_overlays(tx)
+        rows = all_pool_states(tx)
     files = {path.name: path.read_bytes() for path in stable.glob("governor.*")}
     data = (stable / "hostler.db").read_bytes()
     for argv in ([], ["show"], ["--json"], ["show", "--provider", "google"]):
@@ -370,7 +372,7 @@ def test_showing_changes_nothing(hostler, busy, stable):
     assert {path.name: path.read_bytes() for path in stable.glob("governor.*")} == files
     assert (stable / "hostler.db").read_bytes() == data
     with closing(open_store(stable)) as store, store.read() as tx:
-        assert all_overlays(tx) == rows
+        assert all_pool_states(tx) == rows
 
 
 def test_without_a_database_a_cap_starts_anew_too(hostler, home):
@@ -383,8 +385,8 @@ def test_without_a_database_a_cap_starts_anew_too(hostler, home):
     assert hostler("db", "upgrade").code == 0
     shown = json.loads(hostler("governor", "set", "--max-global", "10", "--adaptive", "--json").out)
     assert (shown["hard_max"], shown["settle_seconds"], shown["break_seconds"]) == (20, 120, 300)
-    overlay = known(home)
-    assert overlay.dynamic_cap == 10 and overlay.breaker_state is Breaker.OPEN
+    state = known(home)
+    assert state.dynamic_cap == 10 and state.breaker_state is BreakerState.OPEN
 
 
 @pytest.mark.parametrize(

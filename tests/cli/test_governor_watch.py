@@ -9,7 +9,7 @@ import pytest
 from intake_yard import lay_database
 
 from hostler.governor.holders import prune, read_host
-from hostler.governor.leases import demand
+from hostler.governor.leases import publish_demand
 from hostler.governor.policy import Policy
 from hostler.store import open_store
 from hostler_program import Started
@@ -51,7 +51,7 @@ def test_it_redraws_when_something_has_changed_and_ends_quietly(watching, home):
             # A commit that changes nothing of it is not shown.
             prune(tx, Policy(), here)
         with store.write("admission") as tx:
-            demand(tx, "", "bee", here, wanted=3)
+            publish_demand(tx, "", "bee", here, wanted=3)
     assert "  bee: 0 in use, 3 more wanted, share 3" in block(watching)
     watching.send_signal(signal.SIGINT)
     assert watching.wait() == 0

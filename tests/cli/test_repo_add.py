@@ -12,6 +12,7 @@ from itertools import count
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from next_revision import know_next_revision
 from repo_add_child import MOMENTS, add_until
 from repo_program import AGENT, Program, table
 
@@ -28,7 +29,7 @@ from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import running
 from hostler.service.context import open_or_create_store
 from hostler.store import Patience
-from hostler.store.admin.migrate import Plan, upgrade
+from hostler.store.admin.migrate import upgrade
 from hostler.store.engine.backend import find_place
 from hostler.store.engine.locks import home_lock
 from loaded_children import CONTEXT
@@ -357,15 +358,15 @@ def test_any_text_as_a_name_is_refused_in_words(repo, place, text):
         assume(False)
 
 
-def test_a_database_of_another_layout_is_told_before_anything_is_changed(repo, place):
+def test_a_database_of_another_schema_is_told_before_anything_is_changed(repo, place, monkeypatch):
     upgrade(
         place.home,
         find_place(place.home, None),
         clock=SystemClock(),
         patience=Patience(),
         progress=lambda done, total: None,
-        plan=Plan(to="0001"),
     )
+    know_next_revision(monkeypatch)
     done = repo("add", place.name)
     assert done.code == 1 and "hostler db upgrade" in done.err
     assert place.file.read_text() == place.text and place.writes() == 0

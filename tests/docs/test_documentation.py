@@ -14,7 +14,7 @@ from hostler.cli.main import app
 from hostler.cli.reference import render_page as commands_page
 from hostler.cli.reference import walk_commands
 from hostler.config.reference import list_keys, render_reference
-from hostler.governor.adaptive.model import Breaker, PoolState
+from hostler.governor.adaptive.model import BreakerState, PoolState
 from hostler.governor.gates import Gate as GovernorGate
 from hostler.service.scheduling.gates import HomeGate
 from hostler.store.outbox import WriteState
@@ -128,7 +128,7 @@ def test_the_page_of_states_explains_every_state_of_pools_and_breakers():
         assert all(row[2].strip() for row in rows)
         return {row[1].strip(" `") for row in rows}
 
-    assert explained("A breaker") == {one.value or "closed" for one in Breaker}
+    assert explained("A breaker") == {one.value or "closed" for one in BreakerState}
     moments = {"gate_until", "next_dispatch_at", "settle_until", "damaged_at"}
     assert moments <= {field.name for field in fields(PoolState)}
     assert explained("A pool") == {"open", "parked", "at the floor", *moments}

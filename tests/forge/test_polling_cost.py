@@ -156,7 +156,7 @@ def test_a_new_token_costs_one_answer_with_content_and_no_event(
     before = polled_repo.keys()
     # GitHub's tags depend on the token; so a reader with another one has tags that fail.
     with polled_repo.store.write() as tx:
-        tx.constant("UPDATE github_feed_chains SET pages = replace(pages, 'W/', 'W/x')")
+        tx.constant("UPDATE github_feed_pages SET pages = replace(pages, 'W/', 'W/x')")
     assert {status for _, status in polled_repo.asked()} == {200}
     for _ in range(4):
         polled_repo.poll()

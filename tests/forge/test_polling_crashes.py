@@ -14,7 +14,7 @@ from polling_fixture import PolledRepo
 from sqlalchemy import select
 
 from hostler.store import open_store
-from hostler.store.repositories import pulls_moved, threads_in_step
+from hostler.store.repositories import list_changed_pull_requests, threads_in_step
 from hostler.store.schema import inbox
 
 PLAN = {"runs": True}
@@ -45,7 +45,7 @@ def found(store, name):
     with store.read() as tx:
         rows = tx.execute(select(inbox.c.kind, inbox.c.object_id, inbox.c.payload)).all()
         bodies = sorted((kind, key, json.loads(text).get("body") or "") for kind, key, text in rows)
-        return bodies, pulls_moved(tx, name), threads_in_step(tx, name)
+        return bodies, list_changed_pull_requests(tx, name), threads_in_step(tx, name)
 
 
 @pytest.mark.slow

@@ -482,9 +482,9 @@ def test_a_repository_stands_as_its_rows_say(monkeypatch):
     answers = {
         "watched_heads": rows,
         "threads_in_step": [3],
-        "pulls_moved": [4],
+        "list_changed_pull_requests": [4],
         "cursors_at": {Surface.REPO_ISSUES: place},
-        "chains_at": {Surface.REPO_ISSUES.value: chain},
+        "feed_pages_of_thread": {Surface.REPO_ISSUES.value: chain},
     }
 
     def answer(name, *given):
@@ -509,7 +509,7 @@ def test_a_repository_stands_as_its_rows_say(monkeypatch):
     issues = found.surface_states[Surface.REPO_ISSUES]
     assert (issues.number, issues.cursor, issues.chain) == (0, place, pages(2))
     assert found.surface_states[Surface.REPO_WORKFLOW_RUNS].chain == ()
-    monkeypatch.setattr(poller, "pulls_moved", lambda *_: [])
+    monkeypatch.setattr(poller, "list_changed_pull_requests", lambda *_: [])
     assert poller.read_poll_state("tx", SimpleNamespace(repo="octo/stable")).is_due is False
 
 

@@ -17,7 +17,7 @@ from hostler.model import Surface
 from hostler.sandbox.pulls.entities import Review
 from hostler.store.inbox import pending_inbox_rows
 from hostler.store.pull_requests import PullStatus
-from hostler.store.repositories import find_chain, pulls_moved
+from hostler.store.repositories import find_feed_pages, list_changed_pull_requests
 from hostler.telemetry.logs import LogDestinations
 
 COMMENTS = Surface.REPO_ISSUE_COMMENTS
@@ -30,12 +30,12 @@ def polled_repo(sandbox_repo, store):
 
 def chain(polled_repo, surface=COMMENTS, number=0):
     with polled_repo.store.read() as tx:
-        return decode_chains(find_chain(tx, polled_repo.sandbox_repo.name, surface, number))
+        return decode_chains(find_feed_pages(tx, polled_repo.sandbox_repo.name, surface, number))
 
 
 def moved(polled_repo):
     with polled_repo.store.read() as tx:
-        return pulls_moved(tx, polled_repo.sandbox_repo.name)
+        return list_changed_pull_requests(tx, polled_repo.sandbox_repo.name)
 
 
 def test_what_lands_behind_a_full_page_is_found(sandbox_repo, polled_repo):

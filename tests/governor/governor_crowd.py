@@ -21,7 +21,7 @@ from governor_yard import a_run
 
 from hostler.governor.gates import LeaseGranted, LeaseRequest
 from hostler.governor.holders import current_holder, prune, read_host
-from hostler.governor.leases import acquire, attach, demand, drop_demand, release_lease
+from hostler.governor.leases import acquire, attach, drop_demand, publish_demand, release_lease
 from hostler.governor.policy import Policy
 from hostler.shim import processes
 from hostler.store import Store
@@ -68,18 +68,18 @@ class Actor:
         while True:
             getattr(self, self.pipe.recv())()
 
-    def ask(self) -> None:
-        ask, here = LeaseRequest(next(self.names), self.project, self.pool), read_host()
+    def request(self) -> None:
+        request, host = LeaseRequest(next(self.names), self.project, self.pool), read_host()
         with self.store.write("admission", relaxed=True) as tx:
-            demand(tx, self.pool, self.project, here, wanted=1)
-            answer = acquire(tx, ask, POLICY, here)
+            publish_demand(tx, self.pool, self.project, host, wanted=1)
+            answer = acquire(tx, request, POLICY, host)
         if not isinstance(answer, LeaseGranted):
             self.pipe.send(answer.gate.value)
             return
-        self.lease = ask.lease
+        self.lease = request.lease
         locks = [lock_one(self.places, kind) for kind in (self.pool, "machine")]
         self.locks = [lock for lock in locks if lock is not None]
-        self.pipe.send(OVER if None in locks else ask.lease)
+        self.pipe.send(OVER if None in locks else request.lease)
 
     def release(self) -> None:
         # The locks first: whoever gets the place next must find one.
@@ -165,7 +165,7 @@ class Crowd:
         idle = [member for member in self.members if not member.lease]
         asking = self.some(idle, len(idle))
         for member in asking:
-            member.child.tell("ask")
+            member.child.tell("request")
         killed = self.some(self.members, 4)
         for member in killed:
             member.kill()

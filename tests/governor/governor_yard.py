@@ -8,14 +8,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hostler.governor.adaptive.controller import ProviderReport, apply_report
-from hostler.governor.adaptive.model import LeaseSlot, PoolConfig, PoolState, Reason, Report, Source
+from hostler.governor.adaptive.model import (
+    LeaseSlot,
+    LimitReport,
+    PoolConfig,
+    PoolState,
+    Reason,
+    Source,
+)
 from hostler.governor.adaptive.state import load_state
 from hostler.governor.gates import LeaseGranted, LeaseRequest
 from hostler.governor.holders import HostView
 from hostler.governor.leases import acquire
 from hostler.governor.policy import Policy
 from hostler.store import Store, Transaction
-from hostler.store.governor import Holder, all_leases, find_overlay
+from hostler.store.governor import Holder, all_leases, find_pool_state
 from hostler.store.runs import Run
 
 PLENTY = 64_000
@@ -25,9 +32,9 @@ def process(pid: int, boot_id: str = "boot-1") -> Holder:
     return Holder("yard", boot_id, "pid:[1]", pid, pid * 100)
 
 
-def learning(cap: int = 8, *pools: str, **knobs) -> Policy:
+def learning(cap: int = 8, *pools: str, **config) -> Policy:
     """A policy under which pools learn. Unless it says otherwise, starts need no distance."""
-    told = {"adaptive": True, "hard_max": 16, "min_dispatch_interval_seconds": 0.0} | knobs
+    told = {"adaptive": True, "hard_max": 16, "min_dispatch_interval_seconds": 0.0} | config
     return Policy(
         default_cap=cap, tuned={pool: PoolConfig(**told) for pool in pools or ("anthropic",)}
     )
@@ -61,14 +68,14 @@ class Yard:
     store: Store
     policy: Policy = field(default_factory=lambda: Policy(default_cap=2))
     dead: set[Holder] = field(default_factory=set)
-    unseen: set[Holder] = field(default_factory=set)
+    unverified: set[Holder] = field(default_factory=set)
     free_mb: int | None = PLENTY
     roll: float = 0.5
 
     def alive(self, holder: Holder) -> bool | None:
-        return None if holder in self.unseen else holder not in self.dead
+        return None if holder in self.unverified else holder not in self.dead
 
-    def here(self, holder: Holder | None = None) -> HostView:
+    def host(self, holder: Holder | None = None) -> HostView:
         return HostView(holder or process(1), self.free_mb, self.alive, lambda: self.roll)
 
     @contextmanager
@@ -76,14 +83,14 @@ class Yard:
         with self.store.write("admission", relaxed=True) as tx:
             yield tx
 
-    def ask(self, name: str, project: str = "ant", *, holder: Holder | None = None, **more):
+    def request(self, name: str, project: str = "ant", *, holder: Holder | None = None, **more):
         with self.write() as tx:
-            return acquire(tx, LeaseRequest(name, project, **more), self.policy, self.here(holder))
+            return acquire(tx, LeaseRequest(name, project, **more), self.policy, self.host(holder))
 
     def take(self, *names: str, **more) -> None:
         """Leases that must be granted."""
         for name in names:
-            answer = self.ask(name, **more)
+            answer = self.request(name, **more)
             assert isinstance(answer, LeaseGranted), answer
 
     def hear(self, task: str, pool: str = "", **news) -> None:
@@ -93,12 +100,12 @@ class Yard:
 
     def dies(self, task: str, pool: str = "", *, reason: Reason = Reason.BURST) -> None:
         """The agent of a task dies of a limit."""
-        report = Report(LeaseSlot("ant", task), Source.DEATH, reason)
-        self.hear(task, pool, limits=(report,), over=True)
+        report = LimitReport(LeaseSlot("ant", task), Source.DEATH, reason)
+        self.hear(task, pool, limits=(report,), ended=True)
 
-    def overlay(self, pool: str = "anthropic") -> PoolState:
+    def state(self, pool: str = "anthropic") -> PoolState:
         with self.store.read() as tx:
-            return load_state(find_overlay(tx, pool))
+            return load_state(find_pool_state(tx, pool))
 
     def leases(self) -> list[str]:
         with self.store.read() as tx:

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from hostler.governor.adaptive.model import (
     AdaptivePolicy,
-    Announced,
     LeaseSlot,
+    LimitAnnouncement,
+    LimitReport,
     PoolConfig,
     PoolLoad,
     PoolState,
     Reason,
-    Report,
     Source,
 )
 
@@ -27,14 +27,14 @@ SLOTS = [LeaseSlot(project, task) for project in ("ant", "bee") for task in ("1"
 slots = st.sampled_from(SLOTS)
 seconds = st.sampled_from([0, 0, 1, 2, 5, 20, 31, 119, 121, 300, 421, 700, 1900, 4000])
 reports = st.builds(
-    Report,
+    LimitReport,
     slots,
     st.sampled_from(Source),
     st.sampled_from(Reason),
     st.none() | seconds.map(lambda after: START + timedelta(seconds=after * 7)),
 )
 words = st.builds(
-    Announced,
+    LimitAnnouncement,
     slots,
     st.sampled_from([0.0, 0.3, 0.8, 0.95, 1.0, 1.4]),
     st.none() | seconds.map(lambda after: START + timedelta(seconds=after * 7)),
@@ -48,7 +48,7 @@ steps = st.one_of(
     st.tuples(st.just("vanish"), slots),
 )
 traces = st.lists(st.tuples(seconds, steps), max_size=40)
-knobs = st.builds(
+config = st.builds(
     PoolConfig,
     max_global=st.integers(1, 12),
     adaptive=st.just(True),
@@ -61,42 +61,45 @@ class Pool:
     """A policy with what it knows, a clock, and the agents that hold a lease."""
 
     control: AdaptivePolicy
-    knobs: PoolConfig
+    config: PoolConfig
     now: datetime = START
-    overlay: PoolState = field(default_factory=PoolState)
+    state: PoolState = field(default_factory=PoolState)
     live: list[LeaseSlot] = field(default_factory=list)
     waiting: bool = True
     # Those of programs that nobody follows.
-    mute: frozenset[LeaseSlot] = frozenset()
+    unobserved: frozenset[LeaseSlot] = frozenset()
 
     @property
     def cap(self) -> int:
-        return self.control.cap(self.knobs, self.overlay)
+        return self.control.cap(self.config, self.state)
 
     def load(self) -> PoolLoad:
         live = frozenset(self.live)
-        return PoolLoad(len(self.live), self.waiting, live, live & self.mute)
+        return PoolLoad(len(self.live), self.waiting, live, live & self.unobserved)
 
     def wait(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 
     def look(self) -> None:
-        self.overlay = self.control.passed(self.knobs, self.overlay, self.now, self.load())
+        self.state = self.control.advance(self.config, self.state, self.now, self.load())
 
     def start(self, slot: LeaseSlot, roll: float = 0.5) -> bool:
         """As admission does it: what time changed, the gates, and the grant."""
         self.look()
-        if self.control.shut(self.knobs, self.overlay, self.now) or len(self.live) >= self.cap:
+        if (
+            self.control.closed_gate(self.config, self.state, self.now)
+            or len(self.live) >= self.cap
+        ):
             return False
-        self.overlay = self.control.admitted(self.knobs, self.overlay, self.now, slot, roll)
+        self.state = self.control.on_start(self.config, self.state, self.now, slot, roll)
         self.live.append(slot)
         return True
 
     def end(self, slot: LeaseSlot, reached: bool = True) -> None:
         if slot in self.live:
             self.live.remove(slot)
-            self.overlay = self.control.released(
-                self.knobs, self.overlay, self.now, slot, reached=reached
+            self.state = self.control.on_release(
+                self.config, self.state, self.now, slot, reached=reached
             )
 
     def vanish(self, slot: LeaseSlot) -> None:
@@ -104,20 +107,20 @@ class Pool:
         if slot in self.live:
             self.live.remove(slot)
 
-    def limit(self, report: Report) -> None:
-        self.overlay = self.control.limited(self.knobs, self.overlay, self.now, report)
+    def limit(self, report: LimitReport) -> None:
+        self.state = self.control.on_limit(self.config, self.state, self.now, report)
 
     def die(self, slot: LeaseSlot) -> None:
         """An agent that its provider's limit killed."""
-        self.limit(Report(slot, Source.DEATH, Reason.BURST))
+        self.limit(LimitReport(slot, Source.DEATH, Reason.BURST))
         self.end(slot)
 
-    def word(self, word: Announced) -> None:
-        self.overlay = self.control.announced(self.knobs, self.overlay, self.now, word)
+    def word(self, word: LimitAnnouncement) -> None:
+        self.state = self.control.on_announcement(self.config, self.state, self.now, word)
 
     def answer(self, slot: LeaseSlot, requests: int = 1) -> None:
         if slot in self.live:
-            self.overlay = self.control.answered(self.knobs, self.overlay, self.now, slot, requests)
+            self.state = self.control.on_answers(self.config, self.state, self.now, slot, requests)
 
     def take(self, step: tuple[Any, ...]) -> bool | None:
         """One step of a history; whether somebody started, if it was about that."""

@@ -25,12 +25,12 @@ from hostler.governor import holders, leases
 from hostler.governor.adaptive import controller
 from hostler.governor.adaptive.controller import ProviderReport
 from hostler.governor.adaptive.model import (
-    Announced,
-    Breaker,
+    BreakerState,
     LeaseSlot,
+    LimitAnnouncement,
+    LimitReport,
     PoolConfig,
     Reason,
-    Report,
     Source,
 )
 from hostler.governor.adaptive.state import load_state
@@ -40,14 +40,20 @@ from hostler.governor.policy import Policy
 from hostler.governor.status import status as governor_status
 from hostler.store import schema
 from hostler.store.engine.postgres import PostgresBackend
-from hostler.store.governor import Holder, all_leases, all_overlays, find_overlay, put_overlay
+from hostler.store.governor import (
+    Holder,
+    all_leases,
+    all_pool_states,
+    find_pool_state,
+    put_pool_state,
+)
 
 POOLS = ["anthropic", "openai", "openai:work"]
 pool_names = st.sampled_from([*POOLS, POOLS[0], POOLS[0]])
 projects = st.sampled_from(["ant", "bee"])
 # The same pid again and again, each time of another process.
 pids = st.sampled_from([11, 12, 13])
-knobs = st.builds(
+config = st.builds(
     PoolConfig,
     adaptive=st.sampled_from([True, True, True, False]),
     policy=st.sampled_from(["aimd", "aimd", "served"]),
@@ -62,7 +68,7 @@ PATIENCE = timedelta(hours=1)
 class AdaptiveMachine(RuleBasedStateMachine):
     database = None
 
-    @initialize(told=st.fixed_dictionaries(dict.fromkeys(POOLS[:2], knobs)))
+    @initialize(told=st.fixed_dictionaries(dict.fromkeys(POOLS[:2], config)))
     def begin(self, told):
         self.clock = FakeClock()
         self.store = self.database.open(self.clock)
@@ -91,12 +97,12 @@ class AdaptiveMachine(RuleBasedStateMachine):
     def alive(self, holder: Holder) -> bool:
         return holder.start_ticks == self.ticks.get(holder.pid, 1)
 
-    def here(self, pid: int, roll: float = 0.5) -> HostView:
+    def host(self, pid: int, roll: float = 0.5) -> HostView:
         return HostView(self.process(pid), PLENTY, self.alive, lambda: roll)
 
     def texts(self) -> dict[str, str]:
         with self.store.read() as tx:
-            return all_overlays(tx)
+            return all_pool_states(tx)
 
     def others_stay(self, pool: str, before: dict[str, str], *, learning: bool = False) -> None:
         """Pools know nothing of each other, and one that is off keeps every byte.
@@ -125,46 +131,46 @@ class AdaptiveMachine(RuleBasedStateMachine):
             self.number += 1
             name = f"run-{self.number:03}"
             task = "" if wraps else f"t{self.number}"
-            self.acquire_one(LeaseRequest(name, project, pool, task), self.here(pid, roll), undone)
+            self.acquire_one(LeaseRequest(name, project, pool, task), self.host(pid, roll), undone)
 
-    def acquire_one(self, ask, here, undone):
+    def acquire_one(self, request, host, undone):
         before = self.texts()
         with self.store.read() as tx:
-            foreseen = leases.preview(tx, ask, self.policy, here)
-            shown = self.shown(tx, ask.pool, here)
-            assert all_overlays(tx) == before
+            foreseen = leases.preview(tx, request, self.policy, host)
+            shown = self.shown(tx, request.pool, host)
+            assert all_pool_states(tx) == before
         with suppress(ZeroDivisionError), self.write() as tx:
-            answer = leases.acquire(tx, ask, self.policy, here)
+            answer = leases.acquire(tx, request, self.policy, host)
             if undone:
                 raise ZeroDivisionError
         assert foreseen == (answer if isinstance(answer, LeaseDenied) else None)
         # What the dead left is given back in every pool, before a no.
-        self.others_stay(ask.pool, before, learning=True)
+        self.others_stay(request.pool, before, learning=True)
         if undone:
             assert self.texts() == before
         elif isinstance(answer, LeaseGranted):
-            self.granted(ask, here, shown)
+            self.granted(request, host, shown)
 
-    def shown(self, tx, pool, here):
-        found = governor_status(tx, self.policy, here)
+    def shown(self, tx, pool, host):
+        found = governor_status(tx, self.policy, host)
         return next((one for one in found.pools if one.pool == pool), None)
 
-    def granted(self, ask, here, shown):
-        slot = LeaseSlot(ask.project, ask.task_id or ask.lease)
-        self.tasks[ask.lease] = (ask.pool, slot, here.holder)
+    def granted(self, request, host, shown):
+        slot = LeaseSlot(request.project, request.task_id or request.lease)
+        self.tasks[request.lease] = (request.pool, slot, host.holder)
         with self.store.read() as tx:
-            counted = self.shown(tx, ask.pool, here)
-            overlay = load_state(find_overlay(tx, ask.pool))
-        most = self.policy.knobs(ask.pool)
+            counted = self.shown(tx, request.pool, host)
+            state = load_state(find_pool_state(tx, request.pool))
+        most = self.policy.pool_config(request.pool)
         assert counted.active <= counted.cap <= max(most.hard_max, most.max_global)
         if not most.adaptive:
-            assert counted.cap == self.policy.cap(ask.pool)
-        elif overlay.breaker_state is Breaker.HALF_OPEN:
+            assert counted.cap == self.policy.cap(request.pool)
+        elif state.breaker_state is BreakerState.HALF_OPEN:
             # Nobody else was trying, and now this one is.
-            assert overlay.probe == slot
-            assert shown is None or shown.learned is None or shown.learned.overlay.probe is None
+            assert state.probe == slot
+            assert shown is None or shown.learned is None or shown.learned.state.probe is None
         else:
-            assert overlay.breaker_state is Breaker.CLOSED
+            assert state.breaker_state is BreakerState.CLOSED
 
     def one(self, data) -> str:
         return data.draw(st.sampled_from(sorted(self.tasks)))
@@ -189,11 +195,11 @@ class AdaptiveMachine(RuleBasedStateMachine):
         """A run ends: its place is free, and its pool hears how."""
         name = self.one(data)
         pool, slot, _ = self.tasks.pop(name)
-        limits = (Report(slot, Source.DEATH, by),) if by else ()
+        limits = (LimitReport(slot, Source.DEATH, by),) if by else ()
         before = self.texts()
         with self.write() as tx:
             leases.release(tx, a_run(name))
-            news = ProviderReport(slot, limits, over=True, reached=reached)
+            news = ProviderReport(slot, limits, ended=True, reached=reached)
             controller.apply_report(tx, self.policy, pool, news)
         self.others_stay(pool, before)
 
@@ -208,8 +214,8 @@ class AdaptiveMachine(RuleBasedStateMachine):
     def report(self, data, limits, answers, use, wait):
         pool, slot, _ = self.tasks[self.one(data)]
         again = self.clock.now() + timedelta(seconds=wait) if wait else None
-        report = Report(slot, Source.LIVE, Reason.OVERLOAD, again)
-        words = () if use is None else (Announced(slot, use, again),)
+        report = LimitReport(slot, Source.LIVE, Reason.OVERLOAD, again)
+        words = () if use is None else (LimitAnnouncement(slot, use, again),)
         before = self.texts()
         with self.write() as tx:
             controller.apply_report(
@@ -223,16 +229,16 @@ class AdaptiveMachine(RuleBasedStateMachine):
         name = self.one(data)
         with self.write() as tx:
             leases.release_temporarily(tx, name, self.policy)
-        ask, here = LeaseRequest(name, "ant"), self.here(pid)
+        request, host = LeaseRequest(name, "ant"), self.host(pid)
         with suppress(leases.LeaseLost), self.write() as tx:
-            answer = leases.reacquire(tx, ask, self.policy, here)
+            answer = leases.reacquire(tx, request, self.policy, host)
             if isinstance(answer, LeaseDenied):
-                leases.recount(tx, name)
+                leases.force_reacquire(tx, name)
 
     @rule(pool=pool_names, project=projects, pid=pids, wanted=st.integers(0, 3))
     def demand(self, pool, project, pid, wanted):
         with self.write() as tx:
-            leases.demand(tx, pool, project, self.here(pid), wanted=wanted)
+            leases.publish_demand(tx, pool, project, self.host(pid), wanted=wanted)
 
     # What happens to them.
 
@@ -244,7 +250,7 @@ class AdaptiveMachine(RuleBasedStateMachine):
     @rule(pid=pids)
     def prune(self, pid):
         with self.write() as tx:
-            holders.prune(tx, self.policy, self.here(pid))
+            holders.prune(tx, self.policy, self.host(pid))
             left = all_leases(tx)
         assert all(self.alive(one.holder) for one in left)
         names = {one.lease for one in left}
@@ -261,7 +267,7 @@ class AdaptiveMachine(RuleBasedStateMachine):
     def jump(self, seconds):
         self.clock.jump(seconds)
 
-    @rule(pool=st.sampled_from(POOLS[:2]), told=knobs)
+    @rule(pool=st.sampled_from(POOLS[:2]), told=config)
     def configure(self, pool, told):
         self.policy = replace(self.policy, tuned={**self.policy.tuned, pool: told})
 
@@ -269,7 +275,7 @@ class AdaptiveMachine(RuleBasedStateMachine):
     def set_cap(self, pool, cap):
         self.policy = replace(self.policy, caps={**self.policy.caps, pool: cap})
         with self.write() as tx:
-            controller.reseed(tx, self.policy, pool)
+            controller.reset_cap(tx, self.policy, pool)
 
     @rule(pool=pool_names)
     def reset(self, pool):
@@ -279,9 +285,9 @@ class AdaptiveMachine(RuleBasedStateMachine):
     @rule(pool=pool_names, garbage=st.sampled_from(["{", "[]", '{"dynamic_cap": -1}']))
     def damage(self, pool, garbage):
         with self.write() as tx:
-            put_overlay(tx, pool, garbage)
+            put_pool_state(tx, pool, garbage)
         with self.store.read() as tx:
-            shown = self.shown(tx, pool, self.here(11))
+            shown = self.shown(tx, pool, self.host(11))
         if self.policy.is_adaptive(pool):
             assert shown.cap == 1
 
@@ -292,8 +298,8 @@ class AdaptiveMachine(RuleBasedStateMachine):
         if not hasattr(self, "tasks"):
             return
         with self.store.read() as tx:
-            for pool in governor_status(tx, self.policy, self.here(11)).pools:
-                told = self.policy.knobs(pool.pool)
+            for pool in governor_status(tx, self.policy, self.host(11)).pools:
+                told = self.policy.pool_config(pool.pool)
                 assert 1 <= pool.cap <= max(told.hard_max, told.max_global)
                 assert sum(pool.shares.values()) <= pool.cap
 
@@ -308,8 +314,8 @@ class AdaptiveMachine(RuleBasedStateMachine):
         self.clock.advance(PATIENCE.total_seconds())
         self.number += 1
         with self.write() as tx:
-            ask = LeaseRequest(f"last-{self.number}", "ant", pool, f"last{self.number}")
-            answer = leases.acquire(tx, ask, self.policy, self.here(11))
+            request = LeaseRequest(f"last-{self.number}", "ant", pool, f"last{self.number}")
+            answer = leases.acquire(tx, request, self.policy, self.host(11))
         held = {Gate.BREAKER, Gate.LIMIT, Gate.SPACING}
         assert isinstance(answer, LeaseGranted) or answer.gate in held, answer
         return isinstance(answer, LeaseGranted)

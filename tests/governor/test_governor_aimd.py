@@ -7,17 +7,17 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pool_traces import Pool, knobs, traces
+from pool_traces import Pool, config, traces
 
-from hostler.governor.adaptive.aimd import PROBE_EVERY, REMEMBERED
+from hostler.governor.adaptive.aimd import MAX_REMEMBERED_EVENTS, PROBE_EVERY
 from hostler.governor.adaptive.controller import POLICIES
 from hostler.governor.adaptive.model import (
-    Breaker,
+    BreakerState,
     LeaseSlot,
+    LimitReport,
     PoolConfig,
     PoolState,
     Reason,
-    Report,
     Source,
 )
 
@@ -34,7 +34,7 @@ def test_halve_from_various_caps(cap, half):
     yard = pool(cap)
     yard.die(ANT)
     assert yard.cap == half
-    assert yard.overlay.last_decrease_at == yard.now
+    assert yard.state.last_decrease_at == yard.now
 
 
 @pytest.mark.parametrize("cap", [2, 3, 5])
@@ -52,7 +52,7 @@ def test_settle_suppresses_a_double_halve_and_counts_the_event():
     yard.wait(119)
     yard.die(BEE)
     assert yard.cap == 8
-    assert yard.overlay.rate_limit_events == 2
+    assert yard.state.rate_limit_events == 2
     yard.wait(1)
     yard.die(ANT)
     assert yard.cap == 4
@@ -94,12 +94,12 @@ def test_reports_older_than_the_window_are_no_burst():
 
 def test_the_history_of_reports_is_bounded():
     yard = pool(16)
-    for number in range(3 * REMEMBERED):
+    for number in range(3 * MAX_REMEMBERED_EVENTS):
         yard.die(LeaseSlot("ant", str(number)))
-    assert len(yard.overlay.recent_rate_limit_events) == REMEMBERED
+    assert len(yard.state.recent_rate_limit_events) == MAX_REMEMBERED_EVENTS
     yard.wait(31)
     yard.die(ANT)
-    assert len(yard.overlay.recent_rate_limit_events) == 1
+    assert len(yard.state.recent_rate_limit_events) == 1
 
 
 def test_additive_probe_climbs_past_the_starting_cap_up_to_the_hard_max():
@@ -145,7 +145,7 @@ def test_time_at_the_hard_max_is_not_saved_for_later():
     for _ in range(20):
         yard.look()
         yard.wait(300)
-    yard.knobs = PoolConfig(max_global=4, adaptive=True, hard_max=8)
+    yard.config = PoolConfig(max_global=4, adaptive=True, hard_max=8)
     yard.look()
     assert yard.cap == 5
 
@@ -154,21 +154,21 @@ def test_time_at_the_hard_max_is_not_saved_for_later():
 @pytest.mark.parametrize("source", Source)
 def test_used_up_windows_and_bills_do_not_move_the_cap(reason, source):
     yard = pool(8)
-    yard.limit(Report(ANT, source, reason))
-    assert yard.overlay == PoolState()
+    yard.limit(LimitReport(ANT, source, reason))
+    assert yard.state == PoolState()
 
 
 @pytest.mark.parametrize("reason", [Reason.BURST, Reason.OVERLOAD])
 def test_an_agent_that_lives_and_tries_again_is_counted_and_no_more(reason):
     yard = pool(8)
-    yard.limit(Report(ANT, Source.LIVE, reason))
+    yard.limit(LimitReport(ANT, Source.LIVE, reason))
     assert yard.cap == 8
-    assert (yard.overlay.rate_limit_events, yard.overlay.last_rate_limit_at) == (1, yard.now)
+    assert (yard.state.rate_limit_events, yard.state.last_rate_limit_at) == (1, yard.now)
 
 
-@given(knobs, traces)
-def test_at_most_one_change_per_settle_window(knobs, trace):
-    yard = Pool(AIMD, knobs)
+@given(config, traces)
+def test_at_most_one_change_per_settle_window(config, trace):
+    yard = Pool(AIMD, config)
     changed_at, cap = None, yard.cap
     for kind, _ in yard.play(trace):
         yard.look()
@@ -180,9 +180,9 @@ def test_at_most_one_change_per_settle_window(knobs, trace):
         changed_at, cap = yard.now, yard.cap
 
 
-@given(knobs, traces)
-def test_it_grows_only_after_full_five_minutes_and_by_no_more_than_those(knobs, trace):
-    yard = Pool(AIMD, knobs)
+@given(config, traces)
+def test_it_grows_only_after_full_five_minutes_and_by_no_more_than_those(config, trace):
+    yard = Pool(AIMD, config)
     yard.look()
     anchor, cap = yard.now, yard.cap
     for _ in yard.play(trace):
@@ -193,16 +193,16 @@ def test_it_grows_only_after_full_five_minutes_and_by_no_more_than_those(knobs, 
             anchor, cap = yard.now + timedelta(seconds=120), yard.cap
 
 
-@given(knobs, traces)
-def test_deaths_alone_lower_the_cap(knobs, trace):
-    yard = Pool(AIMD, knobs)
+@given(config, traces)
+def test_deaths_alone_lower_the_cap(config, trace):
+    yard = Pool(AIMD, config)
     for seconds, step in trace:
         yard.wait(seconds)
         yard.look()
         before = yard.cap
         yard.take(step)
         if yard.cap < before:
-            assert (step[0] == "end" and yard.overlay.breaker_state is Breaker.CLOSED) or (
+            assert (step[0] == "end" and yard.state.breaker_state is BreakerState.CLOSED) or (
                 step[0] == "limit" and step[1].source is Source.DEATH
             )
 

@@ -84,11 +84,11 @@ def test_a_contradiction_that_an_older_file_holds_stands_in_nobodys_way(home):
     home.mkdir()
     (home / "governor.json").write_text(json.dumps({NUMBER: 9, "hard_max": 3, "adaptive": True}))
     set_caps(home, "openai", {NUMBER: 2})
-    knobs = read_policy(home, Settings()).knobs("anthropic")
-    control = POLICIES[knobs.policy]
-    assert (knobs.hard_max, control.cap(knobs, PoolState(dynamic_cap=8))) == (3, 3)
+    config = read_policy(home, Settings()).pool_config("anthropic")
+    control = POLICIES[config.policy]
+    assert (config.hard_max, control.cap(config, PoolState(dynamic_cap=8))) == (3, 3)
     # It is the ceiling of what is learned alone.
-    assert control.cap(replace(knobs, adaptive=False), PoolState()) == 9
+    assert control.cap(replace(config, adaptive=False), PoolState()) == 9
 
 
 def test_keys_in_an_older_spelling_are_written_anew_like_all_others(home):

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from hostler.clock import FakeClock, SystemClock
-from hostler.governor.adaptive.model import Breaker, LeaseSlot, PoolState
+from hostler.governor.adaptive.model import BreakerState, LeaseSlot, PoolState
 from hostler.governor.adaptive.state import dump_state
 from hostler.governor.checks import breakers_are_closed, caps_move, leases_are_held, pools_are_open
 from hostler.governor.gates import UNTIL_RESUMED, LeaseRequest
 from hostler.governor.holders import read_host
-from hostler.governor.leases import acquire, demand
+from hostler.governor.leases import acquire, publish_demand
 from hostler.governor.parking import park
 from hostler.governor.policy import Policy
 from hostler.health import CheckContext, CheckStatus
-from hostler.store.governor import Holder, put_overlay
+from hostler.store.governor import Holder, put_pool_state
 
 POLICY = Policy(memory_floor_mb=0)
 # For these tests no time passes, however long ago this was.
@@ -33,9 +33,9 @@ def context(sqlite_database) -> CheckContext:
 
 
 def take(database, name: str, holder: Holder | None = None) -> None:
-    here = read_host()
+    host = read_host()
     with closing(database.open()) as store, store.write("admission") as tx:
-        acquire(tx, LeaseRequest(name, "ant"), POLICY, replace(here, holder=holder or here.holder))
+        acquire(tx, LeaseRequest(name, "ant"), POLICY, replace(host, holder=holder or host.holder))
 
 
 def statuses(check, context):
@@ -43,9 +43,9 @@ def statuses(check, context):
 
 
 def test_leases_of_the_living_are_well(context, sqlite_database):
-    assert statuses(leases_are_held, context) == [(CheckStatus.OK, "0 lease(s)")]
+    assert statuses(leases_are_held, context) == [(CheckStatus.OK, "0 leases")]
     take(sqlite_database, "a")
-    assert statuses(leases_are_held, context) == [(CheckStatus.OK, "1 lease(s)")]
+    assert statuses(leases_are_held, context) == [(CheckStatus.OK, "1 lease")]
     assert statuses(pools_are_open, context) == [(CheckStatus.OK, "anthropic: 1 of 8 agents")]
 
 
@@ -105,19 +105,19 @@ def findings(check, context):
 def learning(context, sqlite_database):
     """Make a pool learn: with its state, and whether it is adaptive at all."""
 
-    def learn(pool: str, overlay: PoolState, *, adaptive: bool = True) -> None:
+    def learn(pool: str, state: PoolState, *, adaptive: bool = True) -> None:
         path = context.home / "governor.json"
         pools = json.loads(path.read_text())["pools"] if path.exists() else {}
         pools[pool] = {"max_global_agents": 4, "adaptive": adaptive}
         path.write_text(json.dumps({"pools": pools}))
         with closing(sqlite_database.open()) as store, store.write("admission") as tx:
-            put_overlay(tx, pool, dump_state(overlay))
+            put_pool_state(tx, pool, dump_state(state))
 
     return learn
 
 
 LONG_AGO = NOW - timedelta(hours=2)
-OPEN = PoolState(breaker_state=Breaker.OPEN, breaker_open_at=NOW, breaker_break_seconds=3000.0)
+OPEN = PoolState(breaker_state=BreakerState.OPEN, breaker_open_at=NOW, breaker_break_seconds=3000.0)
 
 
 def test_the_breaker_is_well_when_unconfigured_off_or_closed(context, learning):
@@ -131,7 +131,9 @@ def test_the_breaker_is_well_when_unconfigured_off_or_closed(context, learning):
 
 def test_an_open_or_half_open_breaker_is_one_warning_per_pool(context, learning):
     learning("anthropic", OPEN)
-    learning("openai", PoolState(breaker_state=Breaker.HALF_OPEN, probe=LeaseSlot("ant", "t1")))
+    learning(
+        "openai", PoolState(breaker_state=BreakerState.HALF_OPEN, probe=LeaseSlot("ant", "t1"))
+    )
     learning("google", PoolState())
     found = findings(breakers_are_closed, context)
     assert found["anthropic"].status is found["openai"].status is CheckStatus.WARNING
@@ -150,7 +152,7 @@ def test_flapping_is_called_out_from_the_second_time_on(context, learning, count
 
 
 @pytest.mark.parametrize(
-    ("overlay", "pinned"),
+    ("state", "pinned"),
     [
         (PoolState(dynamic_cap=1, last_decrease_at=LONG_AGO), True),
         (PoolState(dynamic_cap=1, last_decrease_at=NOW), False),
@@ -159,9 +161,9 @@ def test_flapping_is_called_out_from_the_second_time_on(context, learning, count
         (PoolState(dynamic_cap=1), False),
     ],
 )
-def test_a_cap_pinned_at_its_floor_long_after_a_real_decrease(context, learning, overlay, pinned):
-    learning("anthropic", replace(overlay, settle_until=NOW + timedelta(minutes=1)))
-    learning("openai", replace(overlay, settle_until=NOW), adaptive=False)
+def test_a_cap_pinned_at_its_floor_long_after_a_real_decrease(context, learning, state, pinned):
+    learning("anthropic", replace(state, settle_until=NOW + timedelta(minutes=1)))
+    learning("openai", replace(state, settle_until=NOW), adaptive=False)
     found = findings(caps_move, context)
     assert (found["anthropic"].status is CheckStatus.WARNING) is pinned
     assert ("pinned at its floor" in found["anthropic"].evidence) is pinned
@@ -171,7 +173,7 @@ def test_a_cap_pinned_at_its_floor_long_after_a_real_decrease(context, learning,
 def test_damage_of_what_was_learned_is_told(context, learning, sqlite_database):
     learning("anthropic", OPEN)
     with closing(sqlite_database.open()) as store, store.write("admission") as tx:
-        put_overlay(tx, "anthropic", dump_state(OPEN)[:40])
+        put_pool_state(tx, "anthropic", dump_state(OPEN)[:40])
     (found,) = caps_move(context)
     assert found.status is CheckStatus.WARNING and "damaged" in found.evidence
     assert "reset --provider anthropic" in found.remedy
@@ -183,14 +185,14 @@ def test_what_the_dead_left_names_its_pool(context, sqlite_database):
     dead = replace(read_host(), holder=replace(read_host().holder, start_ticks=1))
     with closing(sqlite_database.open()) as store, store.write("admission") as tx:
         acquire(tx, LeaseRequest("a", "ant", "openai"), POLICY, dead)
-        demand(tx, "google", "bee", dead, wanted=2)
+        publish_demand(tx, "google", "bee", dead, wanted=2)
     found = findings(leases_are_held, context)
     assert found["openai"].status is found["google"].status is CheckStatus.WARNING
     assert "holders of a are dead" in found["openai"].evidence
-    assert "wishes of bee" in found["google"].evidence
+    assert "demand of bee" in found["google"].evidence
 
 
 def test_a_pool_that_only_an_operator_opens_says_so(context, sqlite_database):
     with closing(sqlite_database.open()) as store, store.write("admission") as tx:
         park(tx, "openai", UNTIL_RESUMED, "")
-    assert "until an operator opens it" in findings(pools_are_open, context)["openai"].evidence
+    assert "until an operator resumes it" in findings(pools_are_open, context)["openai"].evidence

@@ -8,15 +8,15 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pool_traces import SLOTS, START, Pool, knobs, reports, slots, steps, traces, words
+from pool_traces import SLOTS, START, Pool, config, reports, slots, steps, traces, words
 
 from hostler.governor.adaptive.controller import POLICIES
-from hostler.governor.adaptive.model import Breaker, PoolConfig, PoolState, RateLimitEvent
+from hostler.governor.adaptive.model import BreakerState, PoolConfig, PoolState, RateLimitEvent
 
 policies = pytest.mark.parametrize("name", sorted(POLICIES))
 any_moment = st.none() | st.integers(-(10**6), 10**6).map(lambda s: START + timedelta(seconds=s))
 moments = st.integers(-(10**6), 10**6).map(lambda s: START + timedelta(seconds=s))
-overlays = st.builds(
+states = st.builds(
     PoolState,
     dynamic_cap=st.integers(-3, 99),
     settle_until=any_moment,
@@ -28,7 +28,7 @@ overlays = st.builds(
         tuple
     ),
     recent_decreases=st.lists(moments, max_size=4).map(tuple),
-    breaker_state=st.sampled_from(Breaker),
+    breaker_state=st.sampled_from(BreakerState),
     breaker_open_at=any_moment,
     breaker_break_seconds=st.floats(0, 10**7),
     breaker_reopen_count=st.integers(0, 99),
@@ -38,9 +38,9 @@ overlays = st.builds(
     next_dispatch_at=any_moment,
     gate_until=any_moment,
     pausing=st.booleans(),
-    silent=st.booleans(),
+    refusals_unreported=st.booleans(),
     window_at=any_moment,
-    looked_at=any_moment,
+    sampled_at=any_moment,
     window_answers=st.integers(-1, 500),
     window_refusals=st.integers(-1, 500),
     window_deaths=st.integers(-1, 500),
@@ -48,8 +48,8 @@ overlays = st.builds(
     refused_before=st.booleans(),
     agent_rate=st.floats(),
     growth=st.integers(-1, 10**4),
-    deaf_since=any_moment,
-    unanswered=st.integers(0, 9),
+    unanswered_since=any_moment,
+    unanswered_refusals=st.integers(0, 9),
     announced_utilisation=st.floats(),
     announced_at=any_moment,
     gate_seconds=st.floats(0, 10**6),
@@ -58,45 +58,45 @@ overlays = st.builds(
 
 
 @policies
-@given(knobs, overlays, traces)
-def test_the_cap_stays_between_one_and_the_hard_max(name, knobs, overlay, trace):
-    pool = Pool(POLICIES[name], knobs, overlay=overlay)
-    assert 1 <= pool.cap <= knobs.hard_max
+@given(config, states, traces)
+def test_the_cap_stays_between_one_and_the_hard_max(name, config, state, trace):
+    pool = Pool(POLICIES[name], config, state=state)
+    assert 1 <= pool.cap <= config.hard_max
     for kind, started in pool.play(trace):
-        assert 1 <= pool.cap <= knobs.hard_max
+        assert 1 <= pool.cap <= config.hard_max
         assert not (kind == "start" and started) or len(pool.live) <= pool.cap
 
 
 @policies
-@given(knobs, overlays, traces)
-def test_adaptive_off_ignores_every_field_even_when_set_by_hand(name, knobs, overlay, trace):
-    off = replace(knobs, adaptive=False)
-    learned, fresh = Pool(POLICIES[name], off, overlay=overlay), Pool(POLICIES[name], off)
+@given(config, states, traces)
+def test_adaptive_off_ignores_every_field_even_when_set_by_hand(name, config, state, trace):
+    off = replace(config, adaptive=False)
+    learned, fresh = Pool(POLICIES[name], off, state=state), Pool(POLICIES[name], off)
     assert list(learned.play(trace)) == list(fresh.play(trace))
-    assert learned.overlay is overlay and learned.cap == knobs.max_global
-    assert POLICIES[name].shut(off, overlay, START) is None
+    assert learned.state is state and learned.cap == config.max_global
+    assert POLICIES[name].closed_gate(off, state, START) is None
 
 
 @policies
-@given(knobs, traces)
-def test_the_breaker_never_admits_two_probes(name, knobs, trace):
-    pool = Pool(POLICIES[name], knobs)
+@given(config, traces)
+def test_the_breaker_never_admits_two_probes(name, config, trace):
+    pool = Pool(POLICIES[name], config)
     for seconds, step in trace:
         pool.wait(seconds)
-        before = POLICIES[name].passed(pool.knobs, pool.overlay, pool.now, pool.load())
+        before = POLICIES[name].advance(pool.config, pool.state, pool.now, pool.load())
         started = pool.take(step)
-        if step[0] == "start" and before.breaker_state is not Breaker.CLOSED:
+        if step[0] == "start" and before.breaker_state is not BreakerState.CLOSED:
             assert not started or before.probe is None
-            assert not started or pool.overlay.probe == step[1]
-        if pool.overlay.probe is not None:
-            assert pool.overlay.breaker_state is Breaker.HALF_OPEN
+            assert not started or pool.state.probe == step[1]
+        if pool.state.probe is not None:
+            assert pool.state.breaker_state is BreakerState.HALF_OPEN
             assert not pool.start(SLOTS[0])
 
 
 @policies
-@given(knobs, overlays, traces)
-def test_from_every_state_patience_alone_admits_again(name, knobs, overlay, trace):
-    pool = Pool(POLICIES[name], knobs, overlay=overlay)
+@given(config, states, traces)
+def test_from_every_state_patience_alone_admits_again(name, config, state, trace):
+    pool = Pool(POLICIES[name], config, state=state)
     list(pool.play(trace))
     pool.live.clear()
     for _ in range(4):
@@ -106,9 +106,9 @@ def test_from_every_state_patience_alone_admits_again(name, knobs, overlay, trac
 
 
 @policies
-@given(knobs, traces, st.integers(-(10**7), 10**7))
-def test_a_clock_that_jumps_does_not_wedge(name, knobs, trace, jump):
-    pool = Pool(POLICIES[name], knobs)
+@given(config, traces, st.integers(-(10**7), 10**7))
+def test_a_clock_that_jumps_does_not_wedge(name, config, trace, jump):
+    pool = Pool(POLICIES[name], config)
     list(pool.play(trace))
     pool.wait(jump)
     pool.look()
@@ -120,36 +120,36 @@ def test_a_clock_that_jumps_does_not_wedge(name, knobs, trace, jump):
 
 
 @policies
-@given(knobs, overlays, st.floats(0, 0.99))
-def test_a_denial_says_why_and_when(name, knobs, overlay, roll):
-    pool = Pool(POLICIES[name], knobs, overlay=overlay)
+@given(config, states, st.floats(0, 0.99))
+def test_a_denial_says_why_and_when(name, config, state, roll):
+    pool = Pool(POLICIES[name], config, state=state)
     pool.look()
-    shut = POLICIES[name].shut(knobs, pool.overlay, pool.now)
-    if shut is not None:
-        assert shut.gate and shut.what
-        assert shut.until is None or shut.until > pool.now
-        assert shut.until is not None or pool.overlay.probe is not None
+    closed = POLICIES[name].closed_gate(config, pool.state, pool.now)
+    if closed is not None:
+        assert closed.gate and closed.what
+        assert closed.until is None or closed.until > pool.now
+        assert closed.until is not None or pool.state.probe is not None
 
 
 @policies
-@given(knobs, overlays, steps)
-def test_nothing_happens_in_no_time_twice(name, knobs, overlay, step):
-    pool = Pool(POLICIES[name], knobs, overlay=overlay)
+@given(config, states, steps)
+def test_nothing_happens_in_no_time_twice(name, config, state, step):
+    pool = Pool(POLICIES[name], config, state=state)
     pool.take(step)
     pool.look()
-    once = pool.overlay
+    once = pool.state
     pool.look()
-    assert pool.overlay == once
+    assert pool.state == once
 
 
 @policies
-@given(knobs, overlays, reports, words)
-def test_the_same_input_gives_the_same_answer(name, knobs, overlay, report, word):
+@given(config, states, reports, words)
+def test_the_same_input_gives_the_same_answer(name, config, state, report, word):
     control = POLICIES[name]
-    first = control.limited(knobs, overlay, START, report)
-    assert first == control.limited(knobs, overlay, START, report)
-    said = control.announced(knobs, first, START, word)
-    assert said == control.announced(knobs, first, START, word)
+    first = control.on_limit(config, state, START, report)
+    assert first == control.on_limit(config, state, START, report)
+    said = control.on_announcement(config, first, START, word)
+    assert said == control.on_announcement(config, first, START, word)
 
 
 def test_the_operators_word_is_the_start():

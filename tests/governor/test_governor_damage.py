@@ -17,13 +17,13 @@ from hostler.errors import HostlerError, StoreError, StoreFull
 from hostler.governor.caps_file import set_caps
 from hostler.governor.gates import UNTIL_RESUMED, Gate, LeaseDenied
 from hostler.governor.holders import prune
-from hostler.governor.leases import demand
+from hostler.governor.leases import publish_demand
 from hostler.governor.parking import park
 from hostler.governor.policy import Policy
 from hostler.governor.status import status
 from hostler.model import parse_timestamp
 from hostler.store.governor import find_lease
-from hostler.store.schema import demand as wishes
+from hostler.store.schema import demand as demands
 from hostler.store.schema import leases, pools
 
 OTHER = process(2)
@@ -44,18 +44,18 @@ def gate(answer) -> Gate:
 @pytest.mark.parametrize("text", OFF)
 def test_a_lease_with_a_damaged_moment_stays_for_its_ttl_from_now(yard, clock, text):
     yard.take("a", "b", holder=OTHER)
-    yard.unseen.add(OTHER)
+    yard.unverified.add(OTHER)
     with yard.write() as tx:
         tx.execute(update(leases).values(seen_at=text, acquired_at=text))
-    no = yard.ask("c")
+    no = yard.request("c")
     assert gate(no) is Gate.CAP
     assert no.as_json()["found"] == 2
     with yard.write() as tx:
-        prune(tx, yard.policy, yard.here())
+        prune(tx, yard.policy, yard.host())
         seen = parse_timestamp(find_lease(tx, "a").seen_at)
         assert abs(seen - tx.now()) < timedelta(minutes=1)
     with yard.store.read() as tx:
-        assert status(tx, yard.policy, yard.here()).pools[0].active == 2
+        assert status(tx, yard.policy, yard.host()).pools[0].active == 2
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_a_lease_with_a_damaged_moment_stays_for_its_ttl_from_now(yard, clock, t
 )
 def test_a_damaged_wish_takes_no_more_than_its_part(yard, text, weight):
     with yard.write() as tx:
-        demand(tx, "", "bee", yard.here(OTHER))
-        tx.execute(update(wishes).values(updated_at=text, weight=weight, width=-7))
+        publish_demand(tx, "", "bee", yard.host(OTHER))
+        tx.execute(update(demands).values(updated_at=text, weight=weight, width=-7))
     yard.policy = replace(yard.policy, default_cap=4)
-    granted = sum(not isinstance(yard.ask(f"a{number}"), LeaseDenied) for number in range(6))
+    granted = sum(not isinstance(yard.request(f"a{number}"), LeaseDenied) for number in range(6))
     assert granted <= 2
     with yard.store.read() as tx:
-        (pool,) = status(tx, yard.policy, yard.here()).pools
+        (pool,) = status(tx, yard.policy, yard.host()).pools
     assert sum(pool.shares.values()) <= 4
 
 
@@ -79,7 +79,7 @@ def test_a_damaged_closing_keeps_the_pool_closed(yard, text):
         park(tx, "openai", tx.now() + timedelta(hours=1), "")
         tx.execute(update(pools).values(parked_until=text, parked_at=text))
         latest = tx.now() + timedelta(days=32)
-    no = yard.ask("a", pool="openai")
+    no = yard.request("a", pool="openai")
     assert gate(no) is Gate.PARKED
     assert no.opens_at <= latest
 
@@ -90,7 +90,7 @@ def test_a_damaged_closing_ends_too(sqlite_store, clock, text):
     with yard.write() as tx:
         park(tx, "openai", tx.now() + timedelta(hours=1), "")
         tx.execute(update(pools).values(parked_until=text, parked_at=text))
-        prune(tx, yard.policy, yard.here())
+        prune(tx, yard.policy, yard.host())
     clock.advance(timedelta(days=31).total_seconds())
     yard.take("a", pool="openai")
 
@@ -101,15 +101,15 @@ def test_a_clock_set_back_makes_no_closing_longer_than_it_was(sqlite_store, cloc
         park(tx, "openai", tx.now() + timedelta(minutes=5), "")
         park(tx, "google", UNTIL_RESUMED, "")
     clock.jump(-10 * 3600)
-    no = yard.ask("a", pool="openai")
+    no = yard.request("a", pool="openai")
     assert gate(no) is Gate.PARKED and no.opens_at == clock.now() + timedelta(minutes=5)
     with yard.write() as tx:
-        prune(tx, yard.policy, yard.here())
+        prune(tx, yard.policy, yard.host())
     clock.advance(299)
-    assert gate(yard.ask("b", pool="openai")) is Gate.PARKED
+    assert gate(yard.request("b", pool="openai")) is Gate.PARKED
     clock.advance(2)
     yard.take("c", pool="openai")
-    assert gate(yard.ask("d", pool="google")) is Gate.PARKED
+    assert gate(yard.request("d", pool="google")) is Gate.PARKED
 
 
 @pytest.mark.parametrize("jump", [-10 * 365 * 86_400, -3600, 3600, 10 * 365 * 86_400])
@@ -118,20 +118,20 @@ def test_a_clock_that_jumps_takes_no_lease_from_the_living(sqlite_store, clock, 
     yard.take("a", "b", holder=OTHER)
     clock.jump(jump)
     with yard.write() as tx:
-        prune(tx, yard.policy, yard.here())
-    assert gate(yard.ask("c")) is Gate.CAP
+        prune(tx, yard.policy, yard.host())
+    assert gate(yard.request("c")) is Gate.CAP
     clock.jump(-jump)
     with yard.write() as tx:
-        prune(tx, yard.policy, yard.here())
-    assert gate(yard.ask("c")) is Gate.CAP
+        prune(tx, yard.policy, yard.host())
+    assert gate(yard.request("c")) is Gate.CAP
 
 
 def test_a_clock_set_back_does_not_keep_the_unknown_for_ever(sqlite_store, clock):
     yard = Yard(sqlite_store)
     yard.take("a", "b", holder=OTHER)
-    yard.unseen.add(OTHER)
+    yard.unverified.add(OTHER)
     clock.jump(-86_400)
-    assert gate(yard.ask("c")) is Gate.CAP
+    assert gate(yard.request("c")) is Gate.CAP
     clock.advance(301)
     yard.take("c")
 
@@ -174,6 +174,6 @@ def test_a_read_only_disk_lets_nobody_in(on_small_disk):
         pytest.raises(StoreError),
         closing(database.open()) as store,
     ):
-        Yard(store).ask("never")
+        Yard(store).request("never")
     with closing(database.open()) as store:
         assert Yard(store).leases() == ["before"]

@@ -13,7 +13,7 @@ from hostler.config.settings import Settings
 from hostler.governor.adaptive.controller import reset
 from hostler.service.pool_admin import AdaptivePoolReporter, PolicyCache
 from hostler.service.service_log import ServiceLog
-from hostler.store.governor import put_overlay
+from hostler.store.governor import put_pool_state
 from hostler.telemetry.logs import LogDestinations
 
 LEARNS = {"pools": {"anthropic": {"max_global_agents": 4, "adaptive": True}}}
@@ -33,7 +33,7 @@ def house(sqlite_database):
 def learn(store, text):
     with store.write("admission") as tx:
         reset(tx, "anthropic")
-        put_overlay(tx, "anthropic", text)
+        put_pool_state(tx, "anthropic", text)
 
 
 def test_a_service_tells_of_damage_once_and_again_after_it_was_mended(house):

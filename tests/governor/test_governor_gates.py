@@ -14,7 +14,7 @@ from hostler.config.pools import PoolCaps, load_pools
 from hostler.config.settings import Agent, Runtime, Settings
 from hostler.errors import ConfigError
 from hostler.governor.adaptive.controller import AdaptivePool
-from hostler.governor.adaptive.model import Breaker, ClosedGate, PoolConfig, PoolState
+from hostler.governor.adaptive.model import BreakerState, ClosedGate, PoolConfig, PoolState
 from hostler.governor.gates import (
     SHARED_BY,
     Gate,
@@ -25,11 +25,11 @@ from hostler.governor.gates import (
     cap_of,
     decide,
     share_of,
-    too_wide,
+    share_warning,
 )
-from hostler.governor.leases import demands_in
-from hostler.governor.parking import age_of, deadline, is_off
-from hostler.governor.policy import Policy, policy_of, pool_key, pool_of, read_policy
+from hostler.governor.leases import demand_by_project
+from hostler.governor.parking import age_of, deadline, is_invalid_time
+from hostler.governor.policy import Policy, make_policy, pool_key, pool_of, read_policy
 from hostler.store.governor import Claim, Demand, Holder
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
@@ -43,23 +43,27 @@ OPEN = GateInputs(
     own=0,
     on_machine=0,
     free_mb=4000,
-    wishes=(ProjectDemand("ant", 0, 1),),
+    demands=(ProjectDemand("ant", 0, 1),),
 )
 STRICT = Policy(default_cap=4, machine_max_agents=5)
 LEARNING = PoolConfig(max_global=4, adaptive=True, hard_max=8)
 
 
-def known(**overlay):
-    return {"learned": AdaptivePool(LEARNING, PoolState(dynamic_cap=4, **overlay), "", NOW)}
+def known(**state):
+    return {"learned": AdaptivePool(LEARNING, PoolState(dynamic_cap=4, **state), "", NOW)}
 
 
 class Asked(AdaptivePool):
     """A pool whose policy heeds the provider's word."""
 
-    shut = ClosedGate("limit", "its provider asks to wait", NOW, NOW + HOUR)
+    closed_gate = ClosedGate("limit", "its provider asks to wait", NOW, NOW + HOUR)
 
 
-BROKEN = {"breaker_state": Breaker.OPEN, "breaker_open_at": NOW, "breaker_break_seconds": 300.0}
+BROKEN = {
+    "breaker_state": BreakerState.OPEN,
+    "breaker_open_at": NOW,
+    "breaker_break_seconds": 300.0,
+}
 CLOSED = {
     Gate.PARKED: {"parked": ParkedPool(NOW + HOUR, NOW, "spent")},
     Gate.BREAKER: known(**BROKEN),
@@ -68,7 +72,7 @@ CLOSED = {
     Gate.MEMORY: {"free_mb": 100},
     Gate.CAP: {"in_pool": 4},
     Gate.WIDTH: {"own": 3},
-    Gate.SHARE: {"own_in_pool": 2, "wishes": (ProjectDemand("ant", 2), ProjectDemand("bee"))},
+    Gate.SHARE: {"own_in_pool": 2, "demands": (ProjectDemand("ant", 2), ProjectDemand("bee"))},
     Gate.SPACING: known(last_dispatch_at=NOW, next_dispatch_at=NOW + timedelta(seconds=3)),
 }
 
@@ -85,12 +89,12 @@ def test_a_width_says_where_it_is_set_and_where_it_cannot_be():
 
 @given(st.sets(st.sampled_from(Gate), min_size=1))
 def test_the_first_closed_gate_answers(closed):
-    scene = OPEN
+    inputs = OPEN
     # The breaker also closes what the spacing would.
     for gate in sorted(closed, key=list(Gate).index, reverse=True):
-        scene = replace(scene, **CLOSED[gate])
+        inputs = replace(inputs, **CLOSED[gate])
     first = next(gate for gate in Gate if gate in closed)
-    no = decide(ASK, scene, STRICT)
+    no = decide(ASK, inputs, STRICT)
     assert no is not None and no.gate is first
     assert no.shared_by is SHARED_BY[first]
     assert no.what.endswith(".") and no.remedy.endswith(".")
@@ -99,15 +103,15 @@ def test_the_first_closed_gate_answers(closed):
 
 @pytest.mark.parametrize("gate", [Gate.MACHINE, Gate.CAP, Gate.WIDTH, Gate.SHARE])
 def test_one_less_opens_a_gate_that_counts(gate):
-    number, scene = {
+    number, inputs = {
         Gate.MACHINE: ("on_machine", OPEN),
         Gate.CAP: ("in_pool", OPEN),
         Gate.WIDTH: ("own", OPEN),
         Gate.SHARE: ("own_in_pool", OPEN),
     }[gate]
-    scene = replace(scene, **CLOSED[gate])
-    assert decide(ASK, scene, STRICT).gate is gate
-    assert decide(ASK, replace(scene, **{number: getattr(scene, number) - 1}), STRICT) is None
+    inputs = replace(inputs, **CLOSED[gate])
+    assert decide(ASK, inputs, STRICT).gate is gate
+    assert decide(ASK, replace(inputs, **{number: getattr(inputs, number) - 1}), STRICT) is None
 
 
 @pytest.mark.parametrize(
@@ -116,18 +120,18 @@ def test_one_less_opens_a_gate_that_counts(gate):
 def test_what_a_policy_closes_says_since_when_and_when_it_opens(gate, seconds):
     no = decide(ASK, replace(OPEN, **CLOSED[gate]), STRICT)
     assert (no.since, no.opens_at) == (NOW, NOW + timedelta(seconds=seconds))
-    assert no.what.startswith("Pool anthropic is held back: ")
+    assert no.what.startswith("Starts in pool anthropic are on hold: ")
 
 
 def test_the_learned_cap_counts_for_cap_share_and_warning():
-    scene = replace(OPEN, **known(), wishes=(ProjectDemand("ant"), ProjectDemand("bee")))
-    lower = replace(scene, learned=replace(scene.learned, overlay=PoolState(dynamic_cap=2)))
-    assert (cap_of(scene, STRICT), cap_of(lower, STRICT)) == (4, 2)
-    assert (share_of(scene, STRICT, "ant"), share_of(lower, STRICT, "ant")) == (2, 1)
+    inputs = replace(OPEN, **known(), demands=(ProjectDemand("ant"), ProjectDemand("bee")))
+    lower = replace(inputs, learned=replace(inputs.learned, state=PoolState(dynamic_cap=2)))
+    assert (cap_of(inputs, STRICT), cap_of(lower, STRICT)) == (4, 2)
+    assert (share_of(inputs, STRICT, "ant"), share_of(lower, STRICT, "ant")) == (2, 1)
     no = decide(ASK, replace(lower, in_pool=2), STRICT)
     assert (no.gate, no.found, no.allowed) == (Gate.CAP, 2, 2)
     assert "up to 8" in no.remedy
-    assert "cap 2 across 2 projects" in too_wide(ASK, lower, STRICT)
+    assert "cap 2 across 2 projects" in share_warning(ASK, lower, STRICT)
 
 
 def test_limits_that_are_off_stop_nothing():
@@ -143,29 +147,29 @@ def test_a_parked_pool_is_open_when_its_moment_has_come():
 def test_the_rotation_says_when_it_is_somebodys_turn():
     policy = Policy(default_cap=1)
     names = ("ant", "bee", "cat")
-    scene = replace(OPEN, wishes=tuple(ProjectDemand(name, 0, 1) for name in names))
-    turns = {name: decide(LeaseRequest("r", name), scene, policy) for name in names}
+    inputs = replace(OPEN, demands=tuple(ProjectDemand(name, 0, 1) for name in names))
+    turns = {name: decide(LeaseRequest("r", name), inputs, policy) for name in names}
     (lucky,) = [name for name, no in turns.items() if no is None]
     openings = sorted(no.opens_at for name, no in turns.items() if name != lucky)
     start = NOW.replace(second=0)
     assert openings == [start + timedelta(minutes=1), start + timedelta(minutes=2)]
     for no in filter(None, turns.values()):
         assert (
-            decide(LeaseRequest("r", no.project), replace(scene, now=no.opens_at), policy) is None
+            decide(LeaseRequest("r", no.project), replace(inputs, now=no.opens_at), policy) is None
         )
 
 
 def test_no_opening_is_promised_that_the_rotation_does_not_bring():
-    scene = replace(OPEN, own_in_pool=3, wishes=(ProjectDemand("ant", 3), ProjectDemand("bee")))
-    assert decide(replace(ASK, width=0), scene, STRICT).opens_at is None
+    inputs = replace(OPEN, own_in_pool=3, demands=(ProjectDemand("ant", 3), ProjectDemand("bee")))
+    assert decide(replace(ASK, width=0), inputs, STRICT).opens_at is None
 
 
 @given(st.integers(1, 9), st.integers(1, 9))
 def test_a_width_within_the_share_is_nobodys_business(cap, width):
-    scene = replace(OPEN, wishes=(ProjectDemand("ant"), ProjectDemand("bee")))
+    inputs = replace(OPEN, demands=(ProjectDemand("ant"), ProjectDemand("bee")))
     policy = Policy(default_cap=cap)
-    said = too_wide(replace(ASK, width=width), scene, policy)
-    assert (said is not None) == (width > share_of(scene, policy, "ant"))
+    said = share_warning(replace(ASK, width=width), inputs, policy)
+    assert (said is not None) == (width > share_of(inputs, policy, "ant"))
 
 
 @pytest.mark.parametrize(
@@ -197,10 +201,10 @@ def test_a_pool_has_its_own_cap_or_its_providers_or_the_default():
 
 def test_both_files_of_the_operator_count():
     runtime = Runtime(max_global_agents=5, machine_max_agents=9, rotation_window_seconds=7)
-    policy = policy_of(runtime, {"openai": PoolCaps(max_global_agents=2), "google": PoolCaps()})
+    policy = make_policy(runtime, {"openai": PoolCaps(max_global_agents=2), "google": PoolCaps()})
     assert [policy.cap(pool) for pool in ("openai", "google", "anthropic")] == [2, 5, 5]
     assert (policy.machine_max_agents, policy.rotation_window_seconds) == (9, 7)
-    assert policy_of(Runtime(), {}) == Policy()
+    assert make_policy(Runtime(), {}) == Policy()
 
 
 def test_an_account_has_its_own_knobs_or_its_providers():
@@ -209,8 +213,8 @@ def test_an_account_has_its_own_knobs_or_its_providers():
         "anthropic:own": PoolCaps(policy="served", hard_max=9),
         "openai": PoolCaps(hard_max=20, adaptive=True),
     }
-    policy = policy_of(Runtime(max_global_agents=5), pools)
-    found = {pool: policy.knobs(pool) for pool in (*pools, "anthropic:x", "openai:y", "z")}
+    policy = make_policy(Runtime(max_global_agents=5), pools)
+    found = {pool: policy.pool_config(pool) for pool in (*pools, "anthropic:x", "openai:y", "z")}
     assert found["anthropic:x"] == found["anthropic"]
     assert (found["anthropic"].max_global, found["anthropic"].hard_max) == (3, 6)
     own = found["anthropic:own"]
@@ -218,7 +222,7 @@ def test_an_account_has_its_own_knobs_or_its_providers():
     assert (found["openai:y"].max_global, found["openai:y"].hard_max) == (5, 20)
     assert found["z"] == PoolConfig(max_global=5, hard_max=10)
     assert [policy.is_adaptive(pool) for pool in found] == [k.adaptive for k in found.values()]
-    assert policy.adapts and not Policy().adapts
+    assert policy.is_any_adaptive and not Policy().is_any_adaptive
 
 
 def test_a_damaged_file_is_an_error_and_never_a_wider_cap(tmp_path):
@@ -232,7 +236,7 @@ def test_a_damaged_file_is_an_error_and_never_a_wider_cap(tmp_path):
 
 @given(st.text(max_size=30))
 def test_a_damaged_moment_counts_as_now_and_a_damaged_deadline_as_the_latest(text):
-    if is_off(text, NOW):
+    if is_invalid_time(text, NOW):
         assert age_of(text, NOW) == timedelta(0)
     assert timedelta(0) <= age_of(text, NOW)
     assert deadline(text, NOW, HOUR) <= NOW + HOUR
@@ -259,12 +263,12 @@ def claim(wanted, width=0, weight=1, *, active=1, everywhere=2):
     ],
 )
 def test_the_wishes_of_all_processes_of_a_project_are_one(claims, more, weight):
-    assert demands_in(claims) == {"ant": ProjectDemand("ant", 1, more, weight)}
+    assert demand_by_project(claims) == {"ant": ProjectDemand("ant", 1, more, weight)}
 
 
 def test_projects_wish_for_themselves():
     other = Claim(Demand("p", "bee", Holder(), "", 7), 0, 0)
-    assert demands_in([claim(1), other]) == {
+    assert demand_by_project([claim(1), other]) == {
         "ant": ProjectDemand("ant", 1, 1),
         "bee": ProjectDemand("bee", 0, 7),
     }

@@ -27,9 +27,9 @@ def of(pid: int) -> Holder:
 
 
 def test_we_live():
-    here = read_host()
-    assert here.alive(here.holder) is True
-    assert here.holder.pid == os.getpid()
+    host = read_host()
+    assert host.is_alive(host.holder) is True
+    assert host.holder.pid == os.getpid()
 
 
 def test_a_process_is_dead_when_it_has_ended_also_before_it_is_reaped(child):

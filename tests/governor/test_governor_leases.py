@@ -13,14 +13,14 @@ from hostler.governor.holders import prune
 from hostler.governor.leases import (
     LeaseLost,
     attach,
-    demand,
     drop_demand,
-    hold_lease,
     preview,
+    publish_demand,
     reacquire,
     release,
     release_lease,
     release_temporarily,
+    restore_lease,
     width_warning,
 )
 from hostler.governor.parking import park, resume
@@ -45,7 +45,7 @@ def gate(answer) -> Gate:
 
 def test_a_pool_takes_as_many_as_its_cap_and_one_more_when_one_is_given_back(yard):
     yard.take("a", "b")
-    no = yard.ask("c")
+    no = yard.request("c")
     assert (gate(no), no.found, no.allowed, no.shared_by) == (Gate.CAP, 2, 2, "pool")
     with yard.write() as tx:
         release(tx, a_run("a"))
@@ -57,13 +57,13 @@ def test_a_pool_takes_as_many_as_its_cap_and_one_more_when_one_is_given_back(yar
 def test_an_empty_pool_is_the_default_one_everywhere(yard):
     yard.take("a")
     yard.take("b", pool="anthropic")
-    assert gate(yard.ask("c", pool=" ")) is Gate.CAP
+    assert gate(yard.request("c", pool=" ")) is Gate.CAP
     with yard.write() as tx:
-        demand(tx, "", "ant", yard.here(), wanted=1)
+        publish_demand(tx, "", "ant", yard.host(), wanted=1)
         park(tx, "", tx.now() + timedelta(hours=1), "")
-        assert [wish.pool for wish in all_demand(tx)] == ["anthropic"]
+        assert [demand.pool for demand in all_demand(tx)] == ["anthropic"]
         assert resume(tx, "anthropic")
-        hold_lease(tx, a_run("h", shim=SHIM))
+        restore_lease(tx, a_run("h", shim=SHIM))
         assert find_lease(tx, "h").pool == "anthropic"
 
 
@@ -71,8 +71,8 @@ def test_pools_know_nothing_of_each_other(yard):
     yard.take("a", "b")
     yard.take("c", "d", pool="openai")
     with yard.write() as tx:
-        demand(tx, "google", "bee", yard.here(OTHER))
-    assert gate(yard.ask("e", pool="openai")) is Gate.CAP
+        publish_demand(tx, "google", "bee", yard.host(OTHER))
+    assert gate(yard.request("e", pool="openai")) is Gate.CAP
     yard.take("f", "g", pool="google:work")
 
 
@@ -80,7 +80,7 @@ def test_the_machine_bears_no_more_than_its_ceiling_over_all_pools(yard):
     yard.policy = replace(yard.policy, machine_max_agents=3)
     yard.take("a", "b")
     yard.take("c", pool="openai", holder=Holder())
-    no = yard.ask("d", pool="openai")
+    no = yard.request("d", pool="openai")
     assert (gate(no), no.found, no.allowed, no.shared_by) == (Gate.MACHINE, 3, 3, "machine")
     # On another machine there is room.
     yard.take("d", pool="openai", holder=process(9, boot_id="boot-2"))
@@ -88,7 +88,7 @@ def test_the_machine_bears_no_more_than_its_ceiling_over_all_pools(yard):
 
 def test_nothing_starts_without_memory_and_an_unknown_amount_stops_nothing(yard):
     yard.free_mb = 1023
-    no = yard.ask("a")
+    no = yard.request("a")
     assert (gate(no), no.found, no.allowed) == (Gate.MEMORY, 1023, 1024)
     yard.free_mb = None
     yard.take("a")
@@ -99,57 +99,57 @@ def test_nothing_starts_without_memory_and_an_unknown_amount_stops_nothing(yard)
 def test_a_project_keeps_to_its_width_over_all_pools(yard):
     yard.take("a", width=2)
     yard.take("b", pool="openai", width=2)
-    no = yard.ask("c", pool="google", width=2)
+    no = yard.request("c", pool="google", width=2)
     assert (gate(no), no.found, no.allowed, no.shared_by) == (Gate.WIDTH, 2, 2, "project")
     yard.take("d", project="bee", pool="google", width=2)
 
 
 def test_who_wants_a_slot_has_it_kept(yard, clock):
     with yard.write() as tx:
-        demand(tx, "", "bee", yard.here(OTHER), wanted=5)
+        publish_demand(tx, "", "bee", yard.host(OTHER), wanted=5)
     yard.take("a")
-    no = yard.ask("b")
+    no = yard.request("b")
     assert (gate(no), no.found, no.allowed, no.shared_by) == (Gate.SHARE, 1, 1, "project")
     with yard.write() as tx:
-        drop_demand(tx, "", "bee", yard.here(OTHER))
+        drop_demand(tx, "", "bee", yard.host(OTHER))
     yard.take("b")
 
 
 def test_what_nobody_wants_is_lent_to_others(yard):
     yard.policy = replace(yard.policy, default_cap=6)
     with yard.write() as tx:
-        demand(tx, "", "bee", yard.here(OTHER), wanted=1)
+        publish_demand(tx, "", "bee", yard.host(OTHER), wanted=1)
     yard.take("a1", "a2", "a3", "a4", "a5")
-    assert gate(yard.ask("a6")) is Gate.SHARE
+    assert gate(yard.request("a6")) is Gate.SHARE
     yard.take("b1", project="bee")
 
 
 def test_a_width_limits_what_is_kept(yard):
     yard.policy = replace(yard.policy, default_cap=6)
     with yard.write() as tx:
-        demand(tx, "", "bee", yard.here(OTHER), width=2)
+        publish_demand(tx, "", "bee", yard.host(OTHER), width=2)
     yard.take("b1", project="bee", pool="openai")
     yard.take("a1", "a2", "a3", "a4", "a5")
-    assert gate(yard.ask("a6")) is Gate.SHARE
+    assert gate(yard.request("a6")) is Gate.SHARE
 
 
 def test_a_start_takes_one_off_the_wish_of_whoever_asked(yard):
     yard.policy = replace(yard.policy, default_cap=9)
     with yard.write() as tx:
-        demand(tx, "", "ant", yard.here(ME), wanted=2)
-        demand(tx, "", "ant", yard.here(OTHER), wanted=2)
+        publish_demand(tx, "", "ant", yard.host(ME), wanted=2)
+        publish_demand(tx, "", "ant", yard.host(OTHER), wanted=2)
     yard.take("a", "b", "c", holder=ME)
     with yard.write() as tx:
-        assert {wish.holder: wish.wanted for wish in all_demand(tx)} == {ME: 0, OTHER: 2}
-        prune(tx, yard.policy, yard.here())
-        assert {wish.holder: wish.wanted for wish in all_demand(tx)} == {OTHER: 2}
+        assert {demand.holder: demand.wanted for demand in all_demand(tx)} == {ME: 0, OTHER: 2}
+        prune(tx, yard.policy, yard.host())
+        assert {demand.holder: demand.wanted for demand in all_demand(tx)} == {OTHER: 2}
 
 
 def test_a_wish_that_is_not_renewed_keeps_nothing(yard, clock):
     with yard.write() as tx:
-        demand(tx, "", "bee", yard.here(OTHER))
+        publish_demand(tx, "", "bee", yard.host(OTHER))
     yard.take("a")
-    assert gate(yard.ask("b")) is Gate.SHARE
+    assert gate(yard.request("b")) is Gate.SHARE
     clock_of_the_yard(yard, clock, 601)
     yard.take("b")
 
@@ -159,7 +159,7 @@ def clock_of_the_yard(yard, clock, seconds):
     from sqlalchemy import update
 
     from hostler.model import format_timestamp
-    from hostler.store.schema import demand as wishes
+    from hostler.store.schema import demand as demands
     from hostler.store.schema import leases
 
     clock.advance(seconds)
@@ -168,12 +168,12 @@ def clock_of_the_yard(yard, clock, seconds):
             return
         old = format_timestamp(tx.now() - timedelta(seconds=seconds))
         tx.execute(update(leases).values(seen_at=old, acquired_at=old))
-        tx.execute(update(wishes).values(updated_at=old))
+        tx.execute(update(demands).values(updated_at=old))
 
 
 def test_a_wish_of_a_dead_process_keeps_nothing(yard):
     with yard.write() as tx:
-        demand(tx, "", "bee", yard.here(OTHER))
+        publish_demand(tx, "", "bee", yard.host(OTHER))
     yard.take("a")
     yard.dead.add(OTHER)
     yard.take("b")
@@ -183,7 +183,7 @@ def test_a_wish_of_a_dead_process_keeps_nothing(yard):
 
 def test_the_dead_give_their_leases_back_before_anybody_is_refused(yard):
     yard.take("a", "b", holder=OTHER)
-    assert gate(yard.ask("c")) is Gate.CAP
+    assert gate(yard.request("c")) is Gate.CAP
     yard.dead.add(OTHER)
     yard.take("c", "d")
     assert sorted(yard.leases()) == ["c", "d"]
@@ -193,15 +193,15 @@ def test_a_live_holder_keeps_its_lease_for_ever(yard, clock):
     yard.take("a", "b", holder=OTHER)
     clock_of_the_yard(yard, clock, 10 * 86_400)
     with yard.write() as tx:
-        prune(tx, yard.policy, yard.here())
-    assert gate(yard.ask("c")) is Gate.CAP
+        prune(tx, yard.policy, yard.host())
+    assert gate(yard.request("c")) is Gate.CAP
 
 
 def test_a_lease_of_which_nobody_knows_ends_with_its_ttl(yard, clock):
     yard.take("a", "b", holder=OTHER)
-    yard.unseen.add(OTHER)
+    yard.unverified.add(OTHER)
     clock_of_the_yard(yard, clock, 290)
-    assert gate(yard.ask("c")) is Gate.CAP
+    assert gate(yard.request("c")) is Gate.CAP
     clock_of_the_yard(yard, clock, 300)
     yard.take("c")
     assert yard.leases() == ["c"]
@@ -212,10 +212,10 @@ def test_whoever_sees_the_holder_keeps_the_lease_for_those_who_do_not(yard, cloc
     for _ in range(4):
         clock_of_the_yard(yard, clock, 200)
         with yard.write() as tx:
-            prune(tx, yard.policy, yard.here())
-    yard.unseen.add(OTHER)
+            prune(tx, yard.policy, yard.host())
+    yard.unverified.add(OTHER)
     clock_of_the_yard(yard, clock, 200)
-    assert gate(yard.ask("c")) is Gate.CAP
+    assert gate(yard.request("c")) is Gate.CAP
 
 
 def test_a_lease_passes_to_the_shim_and_ends_with_it(yard):
@@ -227,9 +227,9 @@ def test_a_lease_passes_to_the_shim_and_ends_with_it(yard):
     assert lease.attached_at is not None
     yard.dead.add(ME)
     with yard.write() as tx:
-        assert prune(tx, yard.policy, yard.here(OTHER)).ended == ()
+        assert prune(tx, yard.policy, yard.host(OTHER)).ended == ()
         yard.dead.add(SHIM)
-        assert [one.lease for one in prune(tx, yard.policy, yard.here(OTHER)).ended] == ["a"]
+        assert [one.lease for one in prune(tx, yard.policy, yard.host(OTHER)).ended] == ["a"]
     assert yard.leases() == []
 
 
@@ -246,8 +246,8 @@ def under_a_killed_shim(yard, *names) -> None:
 def test_what_a_killed_shim_left_behind_keeps_its_place_until_its_run_is_over(yard):
     under_a_killed_shim(yard, "a", "b")
     with yard.write() as tx:
-        assert prune(tx, yard.policy, yard.here()).ended == ()
-    assert gate(yard.ask("c")) is Gate.CAP
+        assert prune(tx, yard.policy, yard.host()).ended == ()
+    assert gate(yard.request("c")) is Gate.CAP
     with yard.write() as tx:
         over = {"state": RunState.EXITED.value}
         assert change_run(tx, "a", fence=1, states=[RunState.RUNNING], values=over)
@@ -259,7 +259,7 @@ def test_what_a_killed_shim_left_behind_keeps_its_place_until_its_run_is_over(ya
 def test_a_run_that_nobody_takes_up_keeps_its_place_no_longer_than_the_ttl(yard, clock):
     under_a_killed_shim(yard, "a", "b")
     clock_of_the_yard(yard, clock, 290)
-    assert gate(yard.ask("c")) is Gate.CAP
+    assert gate(yard.request("c")) is Gate.CAP
     clock_of_the_yard(yard, clock, 300)
     yard.take("c", "d")
     assert sorted(yard.leases()) == ["c", "d"]
@@ -285,15 +285,15 @@ def test_no_agent_starts_whose_supervisor_is_unknown(yard, shim):
 def test_a_live_run_without_a_lease_gets_one_past_all_gates(yard):
     yard.take("a", "b")
     with yard.write() as tx:
-        hold_lease(tx, a_run("c", shim=SHIM))
-        hold_lease(tx, a_run("c", shim=SHIM))
+        restore_lease(tx, a_run("c", shim=SHIM))
+        restore_lease(tx, a_run("c", shim=SHIM))
         lease = find_lease(tx, "c")
     assert (lease.holder, lease.project) == (SHIM, "ant")
-    assert gate(yard.ask("d")) is Gate.CAP
+    assert gate(yard.request("d")) is Gate.CAP
     with yard.write() as tx:
         release_lease(tx, "a")
     # Still above the cap, or at it: nothing is granted until below.
-    assert gate(yard.ask("d")) is Gate.CAP
+    assert gate(yard.request("d")) is Gate.CAP
 
 
 def test_a_lent_place_is_free_for_others_and_comes_back_through_the_gates(yard):
@@ -305,20 +305,20 @@ def test_a_lent_place_is_free_for_others_and_comes_back_through_the_gates(yard):
     yard.take("child", width=1)
     back = LeaseRequest("parent", "ant", width=1)
     with yard.write() as tx:
-        assert gate(reacquire(tx, back, yard.policy, yard.here())) is Gate.MACHINE
+        assert gate(reacquire(tx, back, yard.policy, yard.host())) is Gate.MACHINE
         release_lease(tx, "child")
-        assert reacquire(tx, back, yard.policy, yard.here()) == LeaseGranted("parent", "anthropic")
-        assert reacquire(tx, back, yard.policy, yard.here()) == LeaseGranted("parent", "anthropic")
-    assert gate(yard.ask("child", width=1)) is Gate.MACHINE
+        assert reacquire(tx, back, yard.policy, yard.host()) == LeaseGranted("parent", "anthropic")
+        assert reacquire(tx, back, yard.policy, yard.host()) == LeaseGranted("parent", "anthropic")
+    assert gate(yard.request("child", width=1)) is Gate.MACHINE
     with pytest.raises(LeaseLost), yard.write() as tx:
-        reacquire(tx, LeaseRequest("nobody", "ant"), yard.policy, yard.here())
+        reacquire(tx, LeaseRequest("nobody", "ant"), yard.policy, yard.host())
 
 
 def test_a_parked_pool_opens_at_its_moment(yard, clock):
     with yard.write() as tx:
         until = tx.now() + timedelta(hours=1)
         park(tx, "openai", until, "The window is spent.")
-    no = yard.ask("a", pool="openai")
+    no = yard.request("a", pool="openai")
     assert (gate(no), no.opens_at) == (Gate.PARKED, until)
     assert "The window is spent." in no.what
     assert no.since is not None
@@ -333,15 +333,15 @@ def test_a_shorter_word_does_not_open_a_pool_earlier_and_a_longer_one_keeps_its_
     with yard.write() as tx:
         until = tx.now() + timedelta(hours=1)
         park(tx, "openai", until, "The window is spent.")
-    first = yard.ask("a", pool="openai")
+    first = yard.request("a", pool="openai")
     clock.advance(60)
     with yard.write() as tx:
         park(tx, "openai", tx.now() + timedelta(seconds=1), "Slowly.")
-    no = yard.ask("a", pool="openai")
+    no = yard.request("a", pool="openai")
     assert (no.opens_at, no.what, no.since) == (until, first.what, first.since)
     with yard.write() as tx:
         park(tx, "openai", until + timedelta(hours=1), "The week is spent.")
-    no = yard.ask("a", pool="openai")
+    no = yard.request("a", pool="openai")
     assert no.opens_at == until + timedelta(hours=1)
     assert "The week is spent." in no.what and no.since == first.since
 
@@ -350,39 +350,39 @@ def test_no_word_closes_a_pool_for_more_than_a_month(yard):
     with yard.write() as tx:
         park(tx, "openai", tx.now() + timedelta(days=9999), "")
         now = tx.now()
-    assert yard.ask("a", pool="openai").opens_at <= now + timedelta(days=32)
+    assert yard.request("a", pool="openai").opens_at <= now + timedelta(days=32)
 
 
 def test_a_no_says_since_when(yard):
     yard.take("a", "b", width=2)
     with yard.store.read() as tx:
         newest = parse_timestamp(max(find_lease(tx, name).acquired_at for name in "ab"))
-    assert yard.ask("c").since == newest
+    assert yard.request("c").since == newest
     yard.policy = replace(yard.policy, default_cap=9)
-    assert yard.ask("c", width=2).since == newest
+    assert yard.request("c", width=2).since == newest
 
 
 def test_a_preview_answers_as_acquire_would_and_changes_nothing(yard):
-    ask = LeaseRequest("c", "ant")
+    request = LeaseRequest("c", "ant")
     with yard.store.read() as tx:
-        assert preview(tx, ask, yard.policy, yard.here()) is None
+        assert preview(tx, request, yard.policy, yard.host()) is None
     yard.take("a", "b", holder=OTHER)
     with yard.store.read() as tx:
-        no = preview(tx, ask, yard.policy, yard.here())
-    assert no == yard.ask("c")
+        no = preview(tx, request, yard.policy, yard.host())
+    assert no == yard.request("c")
     yard.dead.add(OTHER)
     with yard.store.read() as tx:
-        assert preview(tx, ask, yard.policy, yard.here()) is None
+        assert preview(tx, request, yard.policy, yard.host()) is None
     assert sorted(yard.leases()) == ["a", "b"]
 
 
 def test_a_project_that_is_too_wide_is_warned_of(yard):
     yard.policy = replace(yard.policy, default_cap=8)
     with yard.write() as tx:
-        demand(tx, "", "bee", yard.here(OTHER))
-        demand(tx, "", "ant", yard.here())
-        assert width_warning(tx, LeaseRequest("", "ant", width=4), yard.policy, yard.here()) is None
-        said = width_warning(tx, LeaseRequest("", "ant", width=5), yard.policy, yard.here())
+        publish_demand(tx, "", "bee", yard.host(OTHER))
+        publish_demand(tx, "", "ant", yard.host())
+        assert width_warning(tx, LeaseRequest("", "ant", width=4), yard.policy, yard.host()) is None
+        said = width_warning(tx, LeaseRequest("", "ant", width=5), yard.policy, yard.host())
     assert "width 5" in said
     assert "is 4 (cap 8 across 2 projects)" in said
 
@@ -393,13 +393,13 @@ def test_status_shows_every_pool_that_is_named_used_or_wanted(yard):
     yard.take("o", pool="openai", holder=ME)
     yard.dead.add(OTHER)
     with yard.write() as tx:
-        demand(tx, "google", "bee", yard.here(), wanted=3, weight=2)
+        publish_demand(tx, "google", "bee", yard.host(), wanted=3, weight=2)
         park(tx, "xai", tx.now() + timedelta(hours=1), "")
-        hold_lease(tx, a_run("u", shim=SHIM))
+        restore_lease(tx, a_run("u", shim=SHIM))
         release_temporarily(tx, "u")
-        yard.unseen.add(SHIM)
+        yard.unverified.add(SHIM)
     with yard.store.read() as tx:
-        found = status(tx, yard.policy, yard.here())
+        found = status(tx, yard.policy, yard.host())
     pools = {pool.pool: pool for pool in found.pools}
     assert list(pools) == ["anthropic", "google", "openai", "xai"]
     assert (pools["openai"].cap, pools["openai"].active, pools["openai"].free) == (5, 1, 4)
@@ -407,7 +407,7 @@ def test_status_shows_every_pool_that_is_named_used_or_wanted(yard):
     assert pools["google"].shares == {"bee": 2}
     assert pools["xai"].parked is not None
     assert {lease.lease for lease in found.ended} == {"a", "gone"}
-    assert found.unseen == {"u"}
+    assert found.unverified == {"u"}
     assert found.on_machine == 1
     told = found.as_json()["pools"][0]["leases"][0]
-    assert (told["lease"], told["lent"], told["verified"]) == ("u", True, False)
+    assert (told["lease"], told["released"], told["verified"]) == ("u", True, False)

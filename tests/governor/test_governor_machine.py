@@ -64,7 +64,7 @@ class Place:
     project: str
     holder: Holder
     seen: datetime
-    lent: bool = False
+    released: bool = False
 
 
 @dataclass
@@ -131,26 +131,26 @@ class Model:
 
     def count(self, pool: str | None = None, project: str | None = None) -> int:
         return sum(
-            not one.lent and pool in (None, one.pool) and project in (None, one.project)
+            not one.released and pool in (None, one.pool) and project in (None, one.project)
             for one in self.places.values()
         )
 
-    def share(self, ask: LeaseRequest, now: datetime) -> int:
+    def share(self, request: LeaseRequest, now: datetime) -> int:
         wish_ttl = timedelta(seconds=self.policy.demand_ttl_seconds)
         by_project: dict[str, list[Want]] = {}
         for (pool, project, _), want in self.wants.items():
-            if pool == ask.pool and want.wanted != 0 and now - want.said < wish_ttl:
+            if pool == request.pool and want.wanted != 0 and now - want.said < wish_ttl:
                 by_project.setdefault(project, []).append(want)
-        wishes = {name: self.wish(name, ask.pool, said) for name, said in by_project.items()}
-        mine = wishes.get(ask.project, ProjectDemand(ask.project, more=1))
+        demands = {name: self.demand(name, request.pool, said) for name, said in by_project.items()}
+        mine = demands.get(request.project, ProjectDemand(request.project, more=1))
         more = None if mine.more is None else max(1, mine.more)
-        active = self.count(ask.pool, ask.project)
-        wishes[ask.project] = ProjectDemand(ask.project, active, more, mine.weight)
+        active = self.count(request.pool, request.project)
+        demands[request.project] = ProjectDemand(request.project, active, more, mine.weight)
         turn = int(now.timestamp() // self.policy.rotation_window_seconds)
-        cap = self.policy.cap(ask.pool)
-        return one_by_one(cap, list(wishes.values()), turn)[ask.project]
+        cap = self.policy.cap(request.pool)
+        return one_by_one(cap, list(demands.values()), turn)[request.project]
 
-    def wish(self, project: str, pool: str, said: list[Want]) -> ProjectDemand:
+    def demand(self, project: str, pool: str, said: list[Want]) -> ProjectDemand:
         more = None if any(one.wanted is None for one in said) else sum(o.wanted for o in said)
         widths = [one.width for one in said]
         if 0 not in widths:
@@ -160,29 +160,29 @@ class Model:
             project, self.count(pool, project), more, max(one.weight for one in said)
         )
 
-    def closed(self, ask: LeaseRequest, free_mb: int, now: datetime) -> Gate | None:
+    def closed(self, request: LeaseRequest, free_mb: int, now: datetime) -> Gate | None:
         on_machine = sum(
-            not one.lent and one.holder.boot_id == "boot-1" for one in self.places.values()
+            not one.released and one.holder.boot_id == "boot-1" for one in self.places.values()
         )
-        if self.parked_until(ask.pool, now) > now:
+        if self.parked_until(request.pool, now) > now:
             return Gate.PARKED
         if 0 < self.policy.machine_max_agents <= on_machine:
             return Gate.MACHINE
         if free_mb < self.policy.memory_floor_mb:
             return Gate.MEMORY
-        if self.count(ask.pool) >= self.policy.cap(ask.pool):
+        if self.count(request.pool) >= self.policy.cap(request.pool):
             return Gate.CAP
-        if 0 < ask.width <= self.count(project=ask.project):
+        if 0 < request.width <= self.count(project=request.project):
             return Gate.WIDTH
-        if self.count(ask.pool, ask.project) >= self.share(ask, now):
+        if self.count(request.pool, request.project) >= self.share(request, now):
             return Gate.SHARE
         return None
 
-    def answer(self, ask: LeaseRequest, free_mb: int, now: datetime) -> Gate | None:
-        gate = self.closed(ask, free_mb, now)
+    def answer(self, request: LeaseRequest, free_mb: int, now: datetime) -> Gate | None:
+        gate = self.closed(request, free_mb, now)
         if gate not in COUNTING:
             return gate
-        return self.settled(now).closed(ask, free_mb, now)
+        return self.settled(now).closed(request, free_mb, now)
 
 
 class GovernorMachine(RuleBasedStateMachine):
@@ -210,7 +210,7 @@ class GovernorMachine(RuleBasedStateMachine):
     def now(self) -> datetime:
         return self.clock.now()
 
-    def here(self, holder: Holder, free_mb: int = PLENTY) -> HostView:
+    def host(self, holder: Holder, free_mb: int = PLENTY) -> HostView:
         return HostView(holder, free_mb, self.model.alive)
 
     def write(self):
@@ -233,17 +233,17 @@ class GovernorMachine(RuleBasedStateMachine):
             self.say(who, pool, wanting[0], said, 1, width)
         for project in wanting:
             self.number += 1
-            ask = LeaseRequest(f"run-{self.number:03}", project, pool, width=width)
-            self.acquire_one(ask, self.here(who, free_mb), undone)
+            request = LeaseRequest(f"run-{self.number:03}", project, pool, width=width)
+            self.acquire_one(request, self.host(who, free_mb), undone)
 
-    def acquire_one(self, ask, here, undone):
-        policy, free_mb = self.model.policy, here.free_mb
-        expected = self.model.answer(ask, free_mb, self.now)
-        pruned = self.model.closed(ask, free_mb, self.now) in COUNTING
+    def acquire_one(self, request, host, undone):
+        policy, free_mb = self.model.policy, host.free_mb
+        expected = self.model.answer(request, free_mb, self.now)
+        pruned = self.model.closed(request, free_mb, self.now) in COUNTING
         with self.store.read() as tx:
-            foreseen = leases.preview(tx, ask, policy, here)
+            foreseen = leases.preview(tx, request, policy, host)
         with suppress(ZeroDivisionError), self.write() as tx:
-            answer = leases.acquire(tx, ask, policy, here)
+            answer = leases.acquire(tx, request, policy, host)
             if undone:
                 raise ZeroDivisionError
         assert (answer.gate if isinstance(answer, LeaseDenied) else None) is expected
@@ -253,17 +253,17 @@ class GovernorMachine(RuleBasedStateMachine):
         if pruned:
             self.model.prune(self.now)
         if isinstance(answer, LeaseGranted):
-            self.granted(ask, here.holder)
+            self.granted(request, host.holder)
 
-    def granted(self, ask: LeaseRequest, who: Holder) -> None:
-        self.model.places[ask.lease] = Place(ask.pool, ask.project, who, self.now)
-        want = self.model.wants.get((ask.pool, ask.project, who))
+    def granted(self, request: LeaseRequest, who: Holder) -> None:
+        self.model.places[request.lease] = Place(request.pool, request.project, who, self.now)
+        want = self.model.wants.get((request.pool, request.project, who))
         # A wish that was said too long ago counts no more, and is pruned as it is.
         ttl = timedelta(seconds=self.model.policy.demand_ttl_seconds)
         if want is not None and want.wanted and self.now - want.said < ttl:
             want.wanted -= 1
         live = self.model.settled(self.now)
-        assert live.count(ask.pool) <= self.model.policy.cap(ask.pool)
+        assert live.count(request.pool) <= self.model.policy.cap(request.pool)
 
     def a_lease(self, data) -> str:
         return data.draw(st.sampled_from(sorted(self.model.places)))
@@ -290,7 +290,7 @@ class GovernorMachine(RuleBasedStateMachine):
         self.number += 1
         name = f"held-{self.number:03}"
         with self.write() as tx:
-            leases.hold_lease(tx, a_run(name, project, pool, shim=who))
+            leases.restore_lease(tx, a_run(name, project, pool, shim=who))
         self.model.places[name] = Place(pool, project, who, self.now)
 
     @precondition(lambda self: self.model.places)
@@ -298,25 +298,25 @@ class GovernorMachine(RuleBasedStateMachine):
     def lend(self, data):
         place = self.model.places[name := self.a_lease(data)]
         with self.write() as tx:
-            assert leases.release_temporarily(tx, name) is not place.lent
-        place.lent = True
+            assert leases.release_temporarily(tx, name) is not place.released
+        place.released = True
 
-    @precondition(lambda self: any(one.lent for one in self.model.places.values()))
+    @precondition(lambda self: any(one.released for one in self.model.places.values()))
     @rule(data=st.data(), who=ours)
     def take_back(self, data, who):
-        lent = sorted(name for name, one in self.model.places.items() if one.lent)
-        name = data.draw(st.sampled_from(lent))
+        released = sorted(name for name, one in self.model.places.items() if one.released)
+        name = data.draw(st.sampled_from(released))
         place = self.model.places[name]
-        ask = LeaseRequest(name, place.project, place.pool)
-        expected = self.model.answer(ask, PLENTY, self.now)
-        pruned = self.model.closed(ask, PLENTY, self.now) in COUNTING
+        request = LeaseRequest(name, place.project, place.pool)
+        expected = self.model.answer(request, PLENTY, self.now)
+        pruned = self.model.closed(request, PLENTY, self.now) in COUNTING
         with self.write() as tx:
-            answer = leases.reacquire(tx, ask, self.model.policy, self.here(who))
+            answer = leases.reacquire(tx, request, self.model.policy, self.host(who))
         assert (answer.gate if isinstance(answer, LeaseDenied) else None) is expected
         if pruned:
             self.model.prune(self.now)
         if isinstance(answer, LeaseGranted) and name in self.model.places:
-            self.model.places[name].lent = False
+            self.model.places[name].released = False
 
     @rule(
         who=everybody,
@@ -332,7 +332,7 @@ class GovernorMachine(RuleBasedStateMachine):
     def say(self, who, pool, project, wanted, weight, width):
         given = {"wanted": wanted, "weight": weight, "width": width}
         with self.write() as tx:
-            leases.demand(tx, pool, project, self.here(who), **given)
+            leases.publish_demand(tx, pool, project, self.host(who), **given)
         if wanted is None or wanted > 0:
             self.model.wants[pool, project, who] = Want(wanted, weight, width, self.now)
         else:
@@ -341,13 +341,13 @@ class GovernorMachine(RuleBasedStateMachine):
     @rule(who=everybody, pool=pools, project=projects)
     def drop_demand(self, who, pool, project):
         with self.write() as tx:
-            leases.drop_demand(tx, pool, project, self.here(who))
+            leases.drop_demand(tx, pool, project, self.host(who))
         self.model.wants.pop((pool, project, who), None)
 
     @rule(who=ours)
     def prune(self, who):
         with self.write() as tx:
-            holders.prune(tx, self.model.policy, self.here(who))
+            holders.prune(tx, self.model.policy, self.host(who))
         self.model.prune(self.now)
         self.model.mend_closings(self.now)
         # Nothing leaks.
@@ -359,9 +359,9 @@ class GovernorMachine(RuleBasedStateMachine):
         with self.write() as tx:
             parking.park(tx, pool, until, "spent")
         # A closing that lasts longer stays.
-        standing = self.model.parked_until(pool, self.now)
-        if pool not in self.model.parked or standing < until:
-            since = self.model.parked[pool][0] if standing > self.now else self.now
+        count_leases = self.model.parked_until(pool, self.now)
+        if pool not in self.model.parked or count_leases < until:
+            since = self.model.parked[pool][0] if count_leases > self.now else self.now
             self.model.parked[pool] = (min(since, self.now), until)
 
     @rule(pool=pools)
@@ -406,7 +406,7 @@ class GovernorMachine(RuleBasedStateMachine):
             tx.execute(
                 update(lease_table).where(lease_table.c.lease == name).values(seen_at=garbage)
             )
-            holders.prune(tx, self.model.policy, self.here(HERE[0]))
+            holders.prune(tx, self.model.policy, self.host(HERE[0]))
         self.model.places[name].seen = self.now
         self.model.prune(self.now)
 
@@ -419,7 +419,7 @@ class GovernorMachine(RuleBasedStateMachine):
         with self.write() as tx:
             tx.execute(update(demand_table).values(weight=weight, updated_at="soon"))
             for name in PROJECTS:
-                leases.preview(tx, LeaseRequest("x", name, pool), self.model.policy, self.here(who))
+                leases.preview(tx, LeaseRequest("x", name, pool), self.model.policy, self.host(who))
             tx.execute(delete(demand_table))
         self.model.wants.clear()
 
@@ -431,18 +431,18 @@ class GovernorMachine(RuleBasedStateMachine):
             return
         with self.store.read() as tx:
             leases = {
-                one.lease: (one.pool, one.project, one.holder, one.lent, one.seen_at)
+                one.lease: (one.pool, one.project, one.holder, one.released, one.seen_at)
                 for one in all_leases(tx)
             }
-            wishes = {
+            demands = {
                 (one.pool, one.project, one.holder): (one.wanted, one.weight, one.width)
                 for one in all_demand(tx)
             }
         assert leases == {
-            name: (one.pool, one.project, one.holder, one.lent, format_timestamp(one.seen))
+            name: (one.pool, one.project, one.holder, one.released, format_timestamp(one.seen))
             for name, one in self.model.places.items()
         }
-        assert wishes == {
+        assert demands == {
             key: (one.wanted, one.weight, one.width) for key, one in self.model.wants.items()
         }
 
@@ -451,7 +451,7 @@ class GovernorMachine(RuleBasedStateMachine):
         if not hasattr(self, "model"):
             return
         with self.store.read() as tx:
-            found = governor_status(tx, self.model.policy, self.here(HERE[0]))
+            found = governor_status(tx, self.model.policy, self.host(HERE[0]))
         for pool in found.pools:
             assert sum(pool.shares.values()) <= pool.cap
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from hostler.config.pools import load_pools
 from hostler.errors import ConfigError, HostlerError
-from hostler.governor.adaptive.model import Breaker, LeaseSlot, PoolState, RateLimitEvent
+from hostler.governor.adaptive.model import BreakerState, LeaseSlot, PoolState, RateLimitEvent
 from hostler.governor.adaptive.state import dump_state, load_state
 from hostler.governor.caps_file import move_state, states_in, without_state
 from hostler.store import Store
-from hostler.store.governor import all_overlays, put_overlay
+from hostler.store.governor import all_pool_states, put_pool_state
 
 AT, THEN = "2026-03-01T10:00:00Z", datetime(2026, 3, 1, 10, tzinfo=UTC)
 CAPS = {"max_global_agents": 6, "adaptive": True, "hard_max": 20, "settle_seconds": 90}
@@ -47,7 +47,7 @@ MOVED = PoolState(
     rate_limit_events=7,
     recent_rate_limit_events=(RateLimitEvent(THEN, LeaseSlot("ant", "t1")),),
     recent_decreases=(THEN,),
-    breaker_state=Breaker.HALF_OPEN,
+    breaker_state=BreakerState.HALF_OPEN,
     breaker_open_at=THEN,
     breaker_break_seconds=600.0,
     breaker_reopen_count=1,
@@ -88,9 +88,9 @@ def old_home(sqlite_database):
     return sqlite_database
 
 
-def overlays(database):
+def states(database):
     with closing(database.open()) as store, store.read() as tx:
-        return {pool: load_state(text) for pool, text in all_overlays(tx).items()}
+        return {pool: load_state(text) for pool, text in all_pool_states(tx).items()}
 
 
 def test_a_legacy_file_migrates_into_the_anthropic_pool_with_every_field(old_home):
@@ -98,7 +98,7 @@ def test_a_legacy_file_migrates_into_the_anthropic_pool_with_every_field(old_hom
     with closing(old_home.open()) as store:
         assert move_state(old_home.home, store)
         assert not move_state(old_home.home, store)
-    assert overlays(old_home) == {"anthropic": MOVED}
+    assert states(old_home) == {"anthropic": MOVED}
     assert json.loads(path.read_text()) == {"pools": {"anthropic": {**CAPS, "theirs": 1}}}
     assert load_pools(path)["anthropic"].hard_max == 20
 
@@ -107,9 +107,9 @@ def test_what_the_database_knows_already_is_newer(old_home):
     newer = PoolState(dynamic_cap=5)
     with closing(old_home.open()) as store:
         with store.write("admission") as tx:
-            put_overlay(tx, "anthropic", dump_state(newer))
+            put_pool_state(tx, "anthropic", dump_state(newer))
         assert move_state(old_home.home, store)
-    assert overlays(old_home) == {"anthropic": newer}
+    assert states(old_home) == {"anthropic": newer}
 
 
 def test_a_crash_between_both_loses_nothing_and_repeats_nothing(old_home, monkeypatch):
@@ -126,7 +126,7 @@ def test_a_crash_between_both_loses_nothing_and_repeats_nothing(old_home, monkey
                 move_state(old_home.home, store)
         assert (old_home.home / "governor.json").read_bytes() == before
         assert move_state(old_home.home, store)
-    assert overlays(old_home) == {"anthropic": MOVED}
+    assert states(old_home) == {"anthropic": MOVED}
 
 
 def test_what_somebody_wrote_meanwhile_is_left_for_the_next_look(old_home, monkeypatch):
@@ -142,7 +142,7 @@ def test_what_somebody_wrote_meanwhile_is_left_for_the_next_look(old_home, monke
         monkeypatch.setattr(Store, "write", write)
         assert move_state(old_home.home, store)
     assert path.read_text() == written
-    assert overlays(old_home) == {"anthropic": MOVED}
+    assert states(old_home) == {"anthropic": MOVED}
 
 
 def test_a_damaged_file_is_an_error_and_stays(old_home):
@@ -151,4 +151,4 @@ def test_a_damaged_file_is_an_error_and_stays(old_home):
     with closing(old_home.open()) as store, pytest.raises(ConfigError):
         move_state(old_home.home, store)
     assert "many" in path.read_text()
-    assert overlays(old_home) == {}
+    assert states(old_home) == {}

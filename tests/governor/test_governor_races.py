@@ -10,30 +10,37 @@ import pytest
 from governor_yard import learning, process
 
 from hostler.governor.adaptive.controller import ProviderReport, apply_report
-from hostler.governor.adaptive.model import Breaker, LeaseSlot, PoolState, Reason, Report, Source
+from hostler.governor.adaptive.model import (
+    BreakerState,
+    LeaseSlot,
+    LimitReport,
+    PoolState,
+    Reason,
+    Source,
+)
 from hostler.governor.adaptive.state import dump_state, load_state
 from hostler.governor.gates import LeaseGranted, LeaseRequest
 from hostler.governor.holders import HostView
 from hostler.governor.leases import acquire, release_lease
-from hostler.store.governor import all_leases, find_overlay, put_overlay
+from hostler.store.governor import all_leases, find_pool_state, put_pool_state
 from loaded_children import CONTEXT
 
 CROWD = 8
-HALF_OPEN = PoolState(dynamic_cap=4, breaker_state=Breaker.HALF_OPEN)
+HALF_OPEN = PoolState(dynamic_cap=4, breaker_state=BreakerState.HALF_OPEN)
 
 
-def here(number: int) -> HostView:
+def host(number: int) -> HostView:
     return HostView(process(number + 1), 64_000, lambda _: True, lambda: 0.5)
 
 
-def learn(database, overlay, pool="anthropic"):
+def learn(database, state, pool="anthropic"):
     with closing(database.open()) as store, store.write("admission") as tx:
-        put_overlay(tx, pool, dump_state(overlay))
+        put_pool_state(tx, pool, dump_state(state))
 
 
 def known(database, pool="anthropic"):
     with closing(database.open()) as store, store.read() as tx:
-        return load_state(find_overlay(tx, pool)), all_leases(tx)
+        return load_state(find_pool_state(tx, pool)), all_leases(tx)
 
 
 def ask_at_once(database, gate, answers, number):
@@ -41,8 +48,8 @@ def ask_at_once(database, gate, answers, number):
     with closing(database.open()) as store:
         gate.wait(60)
         with store.write("admission", relaxed=True) as tx:
-            ask = LeaseRequest(f"run-{number}", f"p{number}", task_id=f"t{number}")
-            answer = acquire(tx, ask, learning(4), here(number))
+            request = LeaseRequest(f"run-{number}", f"p{number}", task_id=f"t{number}")
+            answer = acquire(tx, request, learning(4), host(number))
     answers.put(isinstance(answer, LeaseGranted))
 
 
@@ -75,8 +82,8 @@ def test_half_open_admits_exactly_one_lease_under_contention(database):
     answers = Answers()
     together(partial(ask_at_once, database, threading.Barrier(CROWD), answers))
     assert sorted(answers) == [False] * (CROWD - 1) + [True]
-    overlay, (lease,) = known(database)
-    assert overlay.probe == LeaseSlot(lease.project, lease.task_id)
+    state, (lease,) = known(database)
+    assert state.probe == LeaseSlot(lease.project, lease.task_id)
 
 
 def test_half_open_admits_exactly_one_of_many_processes(sqlite_database):
@@ -103,17 +110,17 @@ def test_two_stores_over_one_home_keep_one_dynamic_cap(database):
         with closing(database.open()) as store:
             both.wait(60)
             slot = LeaseSlot("ant", f"t{number}")
-            report = Report(slot, Source.DEATH, Reason.BURST)
+            report = LimitReport(slot, Source.DEATH, Reason.BURST)
             with store.write("admission", relaxed=True) as tx:
                 apply_report(tx, policy, "", ProviderReport(slot, (report,)))
             for turn in range(8):
-                ask = LeaseRequest(f"run-{number}-{turn}", "ant", task_id=f"t{number}-{turn}")
+                request = LeaseRequest(f"run-{number}-{turn}", "ant", task_id=f"t{number}-{turn}")
                 with store.write("admission", relaxed=True) as tx:
-                    acquire(tx, ask, policy, here(number))
+                    acquire(tx, request, policy, host(number))
 
     together(engine, 2)
-    overlay, leases = known(database)
-    assert (overlay.dynamic_cap, overlay.rate_limit_events) == (4, 2)
+    state, leases = known(database)
+    assert (state.dynamic_cap, state.rate_limit_events) == (4, 2)
     assert len(leases) == 4
 
 
@@ -127,9 +134,9 @@ def test_two_pools_at_once_never_pass_either_cap(database, rounds):
         with closing(database.open()) as store:
             for turn in range(rounds):
                 name = f"run-{number}-{turn}"
-                ask = LeaseRequest(name, f"p{number}", pool, task_id=name)
+                request = LeaseRequest(name, f"p{number}", pool, task_id=name)
                 with store.write("admission", relaxed=True) as tx:
-                    answer = acquire(tx, ask, policy, here(number))
+                    answer = acquire(tx, request, policy, host(number))
                     most.append(sum(one.pool == pool for one in all_leases(tx)))
                 if isinstance(answer, LeaseGranted):
                     with store.write("admission", relaxed=True) as tx:

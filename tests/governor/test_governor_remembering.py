@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hostler.governor.adaptive.controller import adaptive_pool
 from hostler.governor.adaptive.model import (
-    Breaker,
+    BreakerState,
     LeaseSlot,
     PoolConfig,
     PoolLoad,
@@ -30,14 +30,14 @@ moments = st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1)).map(
 maybe = st.none() | moments
 slots = st.builds(LeaseSlot, st.text(max_size=9), st.text(max_size=9))
 numbers, seconds = st.integers(0, 99), st.floats(0, 9999)
-overlays = st.builds(
+states = st.builds(
     PoolState,
     numbers,
     *[maybe] * 4,
     numbers,
     st.lists(st.builds(RateLimitEvent, moments, slots), max_size=3).map(tuple),
     st.lists(moments, max_size=3).map(tuple),
-    st.sampled_from(Breaker),
+    st.sampled_from(BreakerState),
     maybe,
     seconds,
     numbers,
@@ -61,19 +61,19 @@ json_values = st.recursive(
 )
 
 
-@given(overlays)
-def test_what_is_stored_is_read_again(overlay):
-    assert load_state(dump_state(overlay)) == overlay
+@given(states)
+def test_what_is_stored_is_read_again(state):
+    assert load_state(dump_state(state)) == state
 
 
 def test_nothing_known_is_no_text():
     assert dump_state(PoolState()) == "" and load_state("") == PoolState()
 
 
-@given(overlays, st.dictionaries(st.text(max_size=9).map("x_{}".format), json_values))
-def test_names_that_nobody_knows_are_dropped(overlay, more):
-    raw = json.loads(dump_state(overlay) or "{}")
-    assert load_state(json.dumps({**more, **raw})) == overlay
+@given(states, st.dictionaries(st.text(max_size=9).map("x_{}".format), json_values))
+def test_names_that_nobody_knows_are_dropped(state, more):
+    raw = json.loads(dump_state(state) or "{}")
+    assert load_state(json.dumps({**more, **raw})) == state
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,12 @@ def test_names_that_nobody_knows_are_dropped(overlay, more):
 def test_a_text_that_is_none_means_as_few_agents_as_can_be(text):
     assert load_state(text) == DAMAGED
     known = adaptive_pool(KNOBS, text, NOW, PoolLoad(0, True))
-    assert known.cap == 1 and known.overlay.damaged_at == NOW
+    assert known.cap == 1 and known.state.damaged_at == NOW
 
 
 OPEN = PoolState(
     dynamic_cap=4,
-    breaker_state=Breaker.OPEN,
+    breaker_state=BreakerState.OPEN,
     breaker_open_at=NOW,
     breaker_break_seconds=600.0,
     breaker_reopen_count=1,
@@ -97,21 +97,24 @@ OPEN = PoolState(
 @given(st.integers(1, len(dump_state(OPEN)) - 1))
 def test_a_text_that_was_cut_off_lets_nobody_in_for_as_long_as_a_break_may_last(cut):
     known = adaptive_pool(KNOBS, dump_state(OPEN)[:cut], NOW, PoolLoad(0, True))
-    assert known.shut.until == NOW + timedelta(hours=1) and known.cap == 1
+    assert known.closed_gate.until == NOW + timedelta(hours=1) and known.cap == 1
     # It is stored so, and passes; whoever is answered then ends the damage too.
     later = adaptive_pool(
-        KNOBS, dump_state(known.overlay), NOW + timedelta(hours=1), PoolLoad(0, True)
+        KNOBS, dump_state(known.state), NOW + timedelta(hours=1), PoolLoad(0, True)
     )
-    assert later.shut is None and later.overlay.damaged_at == NOW
-    probing = load_state(later.after_start(LeaseSlot("ant", "t1"), 0.5))
-    assert adaptive_pool(KNOBS, dump_state(probing), later.now, PoolLoad(1, True)).shut is not None
-    done = later.control.released(KNOBS, probing, later.now, LeaseSlot("ant", "t1"), reached=True)
-    assert (done.breaker_state, done.damaged_at) == (Breaker.CLOSED, None)
+    assert later.closed_gate is None and later.state.damaged_at == NOW
+    probing = load_state(later.state_after_start(LeaseSlot("ant", "t1"), 0.5))
+    assert (
+        adaptive_pool(KNOBS, dump_state(probing), later.now, PoolLoad(1, True)).closed_gate
+        is not None
+    )
+    done = later.control.on_release(KNOBS, probing, later.now, LeaseSlot("ant", "t1"), reached=True)
+    assert (done.breaker_state, done.damaged_at) == (BreakerState.CLOSED, None)
 
 
 def test_an_open_breaker_without_its_moment_and_length_has_just_opened():
     known = adaptive_pool(KNOBS, '{"breaker_state":"open"}', NOW, PoolLoad(0, True))
-    assert known.shut.until == NOW + timedelta(seconds=KNOBS.break_seconds)
+    assert known.closed_gate.until == NOW + timedelta(seconds=KNOBS.break_seconds)
 
 
 def test_damage_of_one_value_is_remembered_and_that_of_nothing_is_not():
@@ -119,12 +122,12 @@ def test_damage_of_one_value_is_remembered_and_that_of_nothing_is_not():
     assert load_state('{"dynamic_cap": 3, "growth": 2}').damaged_at is None
 
 
-@given(overlays, st.sampled_from([one.name for one in fields(PoolState)]), json_values)
-def test_nothing_that_is_stored_breaks_a_rule(overlay, name, garbage):
-    raw = {**json.loads(dump_state(overlay) or "{}"), name: garbage}
+@given(states, st.sampled_from([one.name for one in fields(PoolState)]), json_values)
+def test_nothing_that_is_stored_breaks_a_rule(state, name, garbage):
+    raw = {**json.loads(dump_state(state) or "{}"), name: garbage}
     known = adaptive_pool(KNOBS, json.dumps(raw), NOW, PoolLoad(1, True))
     assert 1 <= known.cap <= KNOBS.hard_max
-    assert load_state(dump_state(known.overlay)) == known.overlay
+    assert load_state(dump_state(known.state)) == known.state
 
 
 @given(json_values)
@@ -133,19 +136,19 @@ def test_a_damaged_cap_is_the_lowest_and_a_damaged_breaker_is_open(garbage):
     if type(garbage) is not int or garbage < 0:
         assert known.dynamic_cap == 1
     if garbage not in ("", "open", "half-open"):
-        assert known.breaker_state is Breaker.OPEN
+        assert known.breaker_state is BreakerState.OPEN
 
 
 def test_a_breaker_of_which_all_is_lost_stays_open_for_as_long_as_it_may():
     known = adaptive_pool(KNOBS, '{"breaker_state": 7}', NOW, PoolLoad(0, True))
-    assert known.shut.until == NOW + timedelta(seconds=3600)
+    assert known.closed_gate.until == NOW + timedelta(seconds=3600)
 
 
 @pytest.mark.parametrize("name", ["breaker_open_at", "probe", "probe_admitted_at"])
 def test_a_breaker_of_which_a_part_is_lost_has_just_opened(name):
     tries = replace(
         PoolState(dynamic_cap=1),
-        breaker_state=Breaker.HALF_OPEN,
+        breaker_state=BreakerState.HALF_OPEN,
         breaker_open_at=NOW,
         breaker_break_seconds=300.0,
         probe=LeaseSlot("ant", "t1"),
@@ -153,8 +156,10 @@ def test_a_breaker_of_which_a_part_is_lost_has_just_opened(name):
     )
     raw = {**json.loads(dump_state(tries)), name: 7}
     known = adaptive_pool(KNOBS, json.dumps(raw), NOW + timedelta(hours=1), PoolLoad(0, True))
-    assert known.overlay.breaker_state is Breaker.OPEN
-    assert known.shut.until == NOW + timedelta(hours=1, seconds=300)
+    assert known.state.breaker_state is BreakerState.OPEN
+    assert known.closed_gate.until == NOW + timedelta(hours=1, seconds=300)
     # It is stored so, and passes.
     later = known.now + timedelta(seconds=301)
-    assert adaptive_pool(KNOBS, dump_state(known.overlay), later, PoolLoad(0, True)).shut is None
+    assert (
+        adaptive_pool(KNOBS, dump_state(known.state), later, PoolLoad(0, True)).closed_gate is None
+    )

@@ -8,24 +8,24 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pool_traces import Pool, knobs, traces
+from pool_traces import Pool, config, traces
 
 from hostler.governor.adaptive.controller import POLICIES
 from hostler.governor.adaptive.model import (
-    Announced,
-    Breaker,
+    BreakerState,
     LeaseSlot,
+    LimitAnnouncement,
+    LimitReport,
     PoolConfig,
     PoolState,
     Reason,
-    Report,
     Source,
 )
 from hostler.governor.adaptive.served import MAX_STEP, PAUSE, UNRESPONSIVE_AFTER
 
 SERVED = POLICIES["served"]
 ANT, BEE = LeaseSlot("ant", "1"), LeaseSlot("bee", "1")
-LIVE = Report(ANT, Source.LIVE, Reason.BURST)
+LIVE = LimitReport(ANT, Source.LIVE, Reason.BURST)
 
 
 def pool(cap: int = 8, active: int | None = None, hard_max: int = 64) -> Pool:
@@ -47,12 +47,12 @@ def minute(yard: Pool, answers: int, *, refusals: int = 0, deaths: int = 0) -> N
     for _ in range(refusals):
         yard.limit(LIVE)
     for _ in range(deaths):
-        yard.limit(Report(BEE, Source.DEATH, Reason.BURST))
+        yard.limit(LimitReport(BEE, Source.DEATH, Reason.BURST))
     told = answers * len(yard.live)
     for look in range(1, 13):
         yard.wait(5)
         so_far = told * look // 12 - told * (look - 1) // 12
-        yard.overlay = SERVED.answered(yard.knobs, yard.overlay, yard.now, ANT, so_far)
+        yard.state = SERVED.on_answers(yard.config, yard.state, yard.now, ANT, so_far)
         yard.look()
 
 
@@ -62,12 +62,12 @@ def settled(cap: int, active: int | None = None) -> Pool:
     yard.waiting = False
     for _ in range(3):
         minute(yard, 12)
-    assert yard.cap == cap and yard.overlay.agent_rate == pytest.approx(0.2)
+    assert yard.cap == cap and yard.state.agent_rate == pytest.approx(0.2)
     return yard
 
 
-def state(yard: Pool) -> Breaker:
-    return yard.overlay.breaker_state
+def breaker_state(yard: Pool) -> BreakerState:
+    return yard.state.breaker_state
 
 
 def deaf(yard: Pool) -> None:
@@ -75,7 +75,7 @@ def deaf(yard: Pool) -> None:
     for _ in range(4):
         yard.limit(LIVE)
         yard.wait(UNRESPONSIVE_AFTER.total_seconds() / 3)
-    assert state(yard) is Breaker.OPEN
+    assert breaker_state(yard) is BreakerState.OPEN
 
 
 def test_the_cap_goes_to_what_is_served_and_no_lower():
@@ -110,7 +110,7 @@ def test_without_a_known_pace_the_part_of_the_requests_that_was_served_counts():
 def test_agents_that_tell_nothing_until_they_die_are_halved_and_grow_slowly():
     yard = settled(8)
     minute(yard, 12, deaths=1)
-    assert yard.cap == 4 and yard.overlay.silent
+    assert yard.cap == 4 and yard.state.refusals_unreported
     yard.waiting = True
     fill(yard)
     for _ in range(5):
@@ -123,7 +123,7 @@ def test_one_that_tells_of_a_refusal_ends_the_silence():
     yard = settled(8)
     minute(yard, 12, deaths=1)
     minute(yard, 12, refusals=1)
-    assert yard.cap == 4 and not yard.overlay.silent
+    assert yard.cap == 4 and not yard.state.refusals_unreported
     minute(yard, 12, refusals=1, deaths=1)
     assert yard.cap == 4
 
@@ -160,14 +160,14 @@ def test_a_refusal_ends_the_growth_for_a_minute_and_its_pace():
     yard.limit(LIVE)
     yard.wait(55)
     yard.look()
-    assert yard.cap <= before and yard.overlay.growth == 0
+    assert yard.cap <= before and yard.state.growth == 0
 
 
 def told(yard: Pool, use: float, seconds: float) -> None:
     for _ in range(int(seconds / 5)):
         yard.wait(5)
         yard.answer(ANT)
-        yard.word(Announced(ANT, use))
+        yard.word(LimitAnnouncement(ANT, use))
         yard.look()
 
 
@@ -214,13 +214,13 @@ def test_too_much_use_takes_one_off_ahead_of_any_refusal_and_waits_until_it_is_g
     yard.live.pop()
     told(yard, 0.9, 120)
     assert yard.cap == 6
-    assert yard.overlay.rate_limit_events == 0
+    assert yard.state.rate_limit_events == 0
 
 
 def test_what_was_announced_long_ago_says_nothing_of_now():
     yard = pool(8)
     yard.live[0] = ANT
-    yard.word(Announced(ANT, 0.9))
+    yard.word(LimitAnnouncement(ANT, 0.9))
     yard.wait(31)
     yard.look()
     assert yard.cap >= 8
@@ -229,26 +229,26 @@ def test_what_was_announced_long_ago_says_nothing_of_now():
 def test_a_window_of_hours_is_used_until_it_is_used_up():
     yard = pool(8)
     reset = yard.now + timedelta(hours=3)
-    yard.word(Announced(ANT, 0.97, reset))
-    assert SERVED.shut(yard.knobs, yard.overlay, yard.now) is None and yard.cap == 8
-    yard.word(Announced(ANT, 1.0, reset))
-    shut = SERVED.shut(yard.knobs, yard.overlay, yard.now)
-    assert (shut.gate, shut.until, yard.cap) == ("limit", reset, 8)
+    yard.word(LimitAnnouncement(ANT, 0.97, reset))
+    assert SERVED.closed_gate(yard.config, yard.state, yard.now) is None and yard.cap == 8
+    yard.word(LimitAnnouncement(ANT, 1.0, reset))
+    closed = SERVED.closed_gate(yard.config, yard.state, yard.now)
+    assert (closed.gate, closed.until, yard.cap) == ("limit", reset, 8)
 
 
 def test_retry_after_closes_the_gate_until_then_and_keeps_the_cap():
     yard = settled(8)
     yard.limit(LIVE)
     until = yard.now + 4 * PAUSE
-    yard.limit(Report(ANT, Source.LIVE, Reason.BURST, until))
-    yard.limit(Report(ANT, Source.LIVE, Reason.BURST, yard.now + timedelta(seconds=1)))
-    shut = SERVED.shut(yard.knobs, yard.overlay, yard.now)
-    assert (shut.gate, shut.until) == ("limit", until)
+    yard.limit(LimitReport(ANT, Source.LIVE, Reason.BURST, until))
+    yard.limit(LimitReport(ANT, Source.LIVE, Reason.BURST, yard.now + timedelta(seconds=1)))
+    closed = SERVED.closed_gate(yard.config, yard.state, yard.now)
+    assert (closed.gate, closed.until) == ("limit", until)
     for _ in range(2):
         minute(yard, 1, refusals=20)
     minute(yard, 12)
     # What was refused before and during the pause says nothing of how many there may be.
-    assert yard.cap == 8 and state(yard) is Breaker.CLOSED
+    assert yard.cap == 8 and breaker_state(yard) is BreakerState.CLOSED
     yard.live.pop()
     assert yard.start(BEE)
 
@@ -256,13 +256,13 @@ def test_retry_after_closes_the_gate_until_then_and_keeps_the_cap():
 @pytest.mark.parametrize("hours", [1, 10, 24 * 400])
 def test_a_clock_that_is_set_back_makes_no_wait_longer_than_it_was(hours):
     yard = settled(8)
-    yard.limit(Report(ANT, Source.LIVE, Reason.BURST, yard.now + timedelta(seconds=90)))
+    yard.limit(LimitReport(ANT, Source.LIVE, Reason.BURST, yard.now + timedelta(seconds=90)))
     yard.wait(-hours * 3600)
     yard.look()
-    shut = SERVED.shut(yard.knobs, yard.overlay, yard.now)
-    assert (shut.gate, shut.until) == ("limit", yard.now + timedelta(seconds=90))
+    closed = SERVED.closed_gate(yard.config, yard.state, yard.now)
+    assert (closed.gate, closed.until) == ("limit", yard.now + timedelta(seconds=90))
     yard.wait(90)
-    assert SERVED.shut(yard.knobs, yard.overlay, yard.now) is None
+    assert SERVED.closed_gate(yard.config, yard.state, yard.now) is None
 
 
 def test_nobody_answered_for_long_opens_the_breaker():
@@ -277,16 +277,16 @@ def test_an_answer_in_between_keeps_it_closed():
     for _ in range(10):
         yard.limit(LIVE)
         yard.wait(50)
-        yard.overlay = SERVED.answered(yard.knobs, yard.overlay, yard.now, BEE, 1)
-    assert state(yard) is Breaker.CLOSED
+        yard.state = SERVED.on_answers(yard.config, yard.state, yard.now, BEE, 1)
+    assert breaker_state(yard) is BreakerState.CLOSED
 
 
 def test_an_answer_to_anybody_ends_the_break_and_one_may_try():
     yard = pool(8)
     deaf(yard)
-    yard.overlay = SERVED.answered(yard.knobs, yard.overlay, yard.now, BEE, 1)
+    yard.state = SERVED.on_answers(yard.config, yard.state, yard.now, BEE, 1)
     yard.live.clear()
-    assert state(yard) is Breaker.HALF_OPEN
+    assert breaker_state(yard) is BreakerState.HALF_OPEN
     assert yard.start(ANT) and not yard.start(BEE)
 
 
@@ -302,30 +302,32 @@ def probing() -> Pool:
 def test_the_probes_first_answer_closes_the_breaker_and_keeps_the_cap():
     yard = probing()
     yard.answer(BEE)
-    assert state(yard) is Breaker.CLOSED
-    assert (yard.cap, yard.overlay.breaker_reopen_count) == (8, 0)
+    assert breaker_state(yard) is BreakerState.CLOSED
+    assert (yard.cap, yard.state.breaker_reopen_count) == (8, 0)
 
 
 def test_a_probe_that_is_refused_and_lives_goes_on_trying():
     yard = probing()
-    yard.limit(Report(BEE, Source.LIVE, Reason.OVERLOAD))
-    assert state(yard) is Breaker.HALF_OPEN and yard.overlay.probe == BEE
+    yard.limit(LimitReport(BEE, Source.LIVE, Reason.OVERLOAD))
+    assert breaker_state(yard) is BreakerState.HALF_OPEN and yard.state.probe == BEE
     yard.die(BEE)
-    assert (state(yard), yard.overlay.breaker_break_seconds) == (Breaker.OPEN, 600)
+    assert (breaker_state(yard), yard.state.breaker_break_seconds) == (BreakerState.OPEN, 600)
 
 
-@pytest.mark.parametrize(("reached", "then"), [(True, Breaker.CLOSED), (False, Breaker.HALF_OPEN)])
+@pytest.mark.parametrize(
+    ("reached", "then"), [(True, BreakerState.CLOSED), (False, BreakerState.HALF_OPEN)]
+)
 def test_a_probe_that_ends_without_being_heard_of(reached, then):
     yard = probing()
     yard.end(BEE, reached=reached)
-    assert state(yard) is then and yard.overlay.probe is None
+    assert breaker_state(yard) is then and yard.state.probe is None
 
 
 @pytest.mark.parametrize("reason", [Reason.QUOTA, Reason.BILLING])
 def test_used_up_windows_and_bills_are_left_to_the_parking(reason):
     yard = Pool(SERVED, PoolConfig(adaptive=True))
-    yard.limit(Report(ANT, Source.DEATH, reason))
-    assert yard.overlay == PoolState()
+    yard.limit(LimitReport(ANT, Source.DEATH, reason))
+    assert yard.state == PoolState()
 
 
 def test_what_ran_while_nobody_looked_is_not_guessed():
@@ -333,13 +335,13 @@ def test_what_ran_while_nobody_looked_is_not_guessed():
     yard.limit(LIVE)
     yard.wait(600)
     yard.look()
-    assert yard.cap == 24 and yard.overlay.window_refusals == 0
+    assert yard.cap == 24 and yard.state.window_refusals == 0
 
 
-@given(knobs, traces)
-def test_only_refusals_and_announcements_lower_the_cap(knobs, trace):
+@given(config, traces)
+def test_only_refusals_and_announcements_lower_the_cap(config, trace):
     calm = [(seconds, step) for seconds, step in trace if step[0] not in ("limit", "word")]
-    yard = Pool(SERVED, knobs)
+    yard = Pool(SERVED, config)
     cap = yard.cap
     for _ in yard.play(calm):
         yard.look()
@@ -350,8 +352,8 @@ def test_only_refusals_and_announcements_lower_the_cap(knobs, trace):
 @given(st.integers(-5, 10**6), st.booleans())
 def test_a_damaged_count_of_steps_does_no_harm(growth, told):
     yard = pool(8)
-    yard.overlay = PoolState(
-        growth=growth, announced_at=yard.now if told else None, looked_at=yard.now
+    yard.state = PoolState(
+        growth=growth, announced_at=yard.now if told else None, sampled_at=yard.now
     )
     yard.look()
     assert 8 <= yard.cap <= 8 + MAX_STEP
@@ -363,10 +365,10 @@ def test_a_probe_that_ends_well_ends_the_deafness_too():
     for _ in range(4):
         yard.limit(LIVE)
         yard.wait(UNRESPONSIVE_AFTER.total_seconds() / 2)
-    assert yard.overlay.breaker_state is Breaker.OPEN
+    assert yard.state.breaker_state is BreakerState.OPEN
     yard.live = []
     yard.wait(300)
     assert yard.start(BEE)
     yard.end(BEE)
     yard.limit(LIVE)
-    assert yard.overlay.breaker_state is Breaker.CLOSED
+    assert yard.state.breaker_state is BreakerState.CLOSED

@@ -13,28 +13,28 @@ from pool_traces import Pool
 from hostler.clock import FakeClock
 from hostler.governor.adaptive.controller import POLICIES
 from hostler.governor.adaptive.model import (
-    Announced,
-    Breaker,
+    BreakerState,
     LeaseSlot,
+    LimitAnnouncement,
+    LimitReport,
     PoolConfig,
     PoolState,
     Reason,
-    Report,
     Source,
 )
 from hostler.governor.adaptive.state import dump_state
 from hostler.governor.checks import caps_move
 from hostler.health import CheckContext, CheckStatus
-from hostler.store.governor import put_overlay
+from hostler.store.governor import put_pool_state
 
 ANT = LeaseSlot("ant", "0")
-LIVE = Report(ANT, Source.LIVE, Reason.BURST)
+LIVE = LimitReport(ANT, Source.LIVE, Reason.BURST)
 
 
 def pool(policy: str, cap: int, **more: float) -> Pool:
     """A pool in which as many run as may, and nobody waits."""
-    knobs = PoolConfig(max_global=cap, adaptive=True, hard_max=200, policy=policy, **more)
-    yard = Pool(POLICIES[policy], knobs, waiting=False)
+    config = PoolConfig(max_global=cap, adaptive=True, hard_max=200, policy=policy, **more)
+    yard = Pool(POLICIES[policy], config, waiting=False)
     crowd(yard, cap)
     yard.look()
     return yard
@@ -58,7 +58,7 @@ def paced(cap: int) -> Pool:
     """A pool whose agents are known to be answered six times a minute."""
     yard = pool("served", cap)
     minute(yard, 6 * cap)
-    assert yard.overlay.agent_rate == pytest.approx(0.1)
+    assert yard.state.agent_rate == pytest.approx(0.1)
     return yard
 
 
@@ -70,7 +70,7 @@ def rises(yard: Pool, number: int, use: float | None = None) -> list[int]:
         yard.wait(5)
         yard.answer(ANT)
         if use is not None:
-            yard.word(Announced(ANT, use))
+            yard.word(LimitAnnouncement(ANT, use))
         yard.look()
         if yard.cap != caps[-1]:
             caps.append(yard.cap)
@@ -100,7 +100,7 @@ def test_four_words_in_a_window_are_a_bad_moment_and_five_are_a_measure(answers,
 def test_a_quiet_window_moves_the_known_pace_by_a_fifth_of_the_way():
     yard = paced(10)
     minute(yard, 120)
-    assert yard.overlay.agent_rate == pytest.approx(0.12)
+    assert yard.state.agent_rate == pytest.approx(0.12)
 
 
 @pytest.mark.parametrize(("joined", "pace"), [(1, 0.12), (4, 0.1)])
@@ -112,16 +112,16 @@ def test_while_more_than_a_fifth_come_or_go_no_pace_is_learned(joined, pace):
         if look == 11:
             yard.live += [LeaseSlot("bee", str(one)) for one in range(joined)]
         yard.look()
-    assert yard.overlay.agent_rate == pytest.approx(pace, rel=0.02)
+    assert yard.state.agent_rate == pytest.approx(pace, rel=0.02)
 
 
 def test_the_first_quiet_window_after_refusals_teaches_no_pace_and_the_second_does():
     yard = paced(10)
     minute(yard, 60, refusals=1)
     minute(yard, 30)
-    assert yard.overlay.agent_rate == pytest.approx(0.1)
+    assert yard.state.agent_rate == pytest.approx(0.1)
     minute(yard, 30)
-    assert yard.overlay.agent_rate == pytest.approx(0.09)
+    assert yard.state.agent_rate == pytest.approx(0.09)
 
 
 # `served`: how it grows, eases and goes deaf.
@@ -140,20 +140,20 @@ def test_too_much_use_takes_one_off_every_twenty_seconds():
     caps = []
     for _ in range(12):
         yard.wait(5)
-        yard.word(Announced(ANT, 0.9))
+        yard.word(LimitAnnouncement(ANT, 0.9))
         yard.look()
         crowd(yard, yard.cap)
         caps.append(yard.cap)
     assert caps == [7, 7, 7, 7, 6, 6, 6, 6, 5, 5, 5, 5]
 
 
-@pytest.mark.parametrize(("last", "then"), [(19, Breaker.CLOSED), (20, Breaker.OPEN)])
+@pytest.mark.parametrize(("last", "then"), [(19, BreakerState.CLOSED), (20, BreakerState.OPEN)])
 def test_a_minute_without_an_answer_is_deaf_and_a_second_less_is_not(last, then):
     yard = pool("served", 8)
     for wait in (0, 20, 20, last):
         yard.wait(wait)
         yard.limit(LIVE)
-    assert yard.overlay.breaker_state is then
+    assert yard.state.breaker_state is then
 
 
 # `aimd` and its breaker.
@@ -165,16 +165,16 @@ def thrice_lowered(**more: float) -> Pool:
     for number in range(3):
         yard.die(LeaseSlot("ant", str(number % 2)))
         yard.wait(1)
-    assert (yard.overlay.breaker_state, yard.cap) == (Breaker.OPEN, 2)
+    assert (yard.state.breaker_state, yard.cap) == (BreakerState.OPEN, 2)
     return yard
 
 
 def test_nothing_grows_while_the_breaker_is_open_or_half_open():
     yard = thrice_lowered(break_seconds=1200.0)
-    for state in (Breaker.OPEN, Breaker.HALF_OPEN):
+    for breaker_state in (BreakerState.OPEN, BreakerState.HALF_OPEN):
         yard.wait(1000)
         yard.look()
-        assert (yard.overlay.breaker_state, yard.cap) == (state, 2)
+        assert (yard.state.breaker_state, yard.cap) == (breaker_state, 2)
 
 
 def test_decreases_that_opened_the_breaker_do_not_open_it_again():
@@ -185,10 +185,10 @@ def test_decreases_that_opened_the_breaker_do_not_open_it_again():
     yard.end(ANT)
     yard.wait(300)
     yard.look()
-    assert (yard.overlay.breaker_state, yard.cap) == (Breaker.CLOSED, 2)
+    assert (yard.state.breaker_state, yard.cap) == (BreakerState.CLOSED, 2)
     yard.die(ANT)
     # It is the first of a new count, though the others are less than ten minutes old.
-    assert (yard.overlay.breaker_state, yard.cap) == (Breaker.CLOSED, 1)
+    assert (yard.state.breaker_state, yard.cap) == (BreakerState.CLOSED, 1)
 
 
 # What doctor says.
@@ -206,6 +206,6 @@ def test_a_cap_at_its_floor_is_pinned_after_half_an_hour(sqlite_database, minute
         settle_until=clock.now() + timedelta(minutes=1),
     )
     with closing(sqlite_database.open()) as store, store.write("admission") as tx:
-        put_overlay(tx, "anthropic", dump_state(lowered))
+        put_pool_state(tx, "anthropic", dump_state(lowered))
     (found,) = caps_move(CheckContext(sqlite_database.home, None, clock))
     assert found.status is status

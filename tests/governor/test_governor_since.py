@@ -16,10 +16,10 @@ HERE = HostView(Holder("yard", "boot", "space", 1, 10), 1, lambda _: True)
 NOW = EPOCH + timedelta(days=20_000)
 
 
-def lease(name, hours, pool="p", project="barn", boot="boot", lent=False):
+def lease(name, hours, pool="p", project="barn", boot="boot", released=False):
     at = format_timestamp(NOW - timedelta(hours=hours)) if hours is not None else "garbage"
     holder = Holder("yard", boot, "space", 2, 20)
-    return Lease(name, pool, project, holder, at, at, lent=lent)
+    return Lease(name, pool, project, holder, at, at, released=released)
 
 
 LEASES = [
@@ -27,7 +27,7 @@ LEASES = [
     lease("b", 8, pool="other"),
     lease("c", 7, project="shed"),
     lease("d", 6, pool="other", project="shed", boot="elsewhere"),
-    lease("e", 1, lent=True),
+    lease("e", 1, released=True),
 ]
 
 

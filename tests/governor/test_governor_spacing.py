@@ -23,7 +23,7 @@ def test_smoothing_denies_a_second_start_inside_the_interval_and_denials_do_not_
     for _ in range(29):
         yard.wait(0.1)
         assert not yard.start(BEE)
-    assert AIMD.shut(yard.knobs, yard.overlay, yard.now).gate == "spacing"
+    assert AIMD.closed_gate(yard.config, yard.state, yard.now).gate == "spacing"
     yard.wait(0.1)
     assert yard.start(BEE)
 
@@ -32,8 +32,8 @@ def test_smoothing_denies_a_second_start_inside_the_interval_and_denials_do_not_
 def test_the_distance_is_jittered_by_a_half(roll, interval):
     yard = pool(min_dispatch_interval_seconds=interval)
     yard.start(ANT, roll)
-    shut = AIMD.shut(yard.knobs, yard.overlay, yard.now)
-    distance = (shut.until - yard.now).total_seconds() if shut else 0.0
+    closed = AIMD.closed_gate(yard.config, yard.state, yard.now)
+    distance = (closed.until - yard.now).total_seconds() if closed else 0.0
     assert 0.5 * interval - 1e-6 <= distance <= 1.5 * interval + 1e-6
 
 
@@ -45,11 +45,11 @@ def test_no_interval_is_no_distance():
 def test_a_probe_is_exempt_and_moves_no_clock():
     yard = Pool(AIMD, PoolConfig(max_global=1, adaptive=True, break_seconds=1.0))
     assert yard.start(ANT, roll=0.9)
-    dispatched = yard.overlay.last_dispatch_at
+    dispatched = yard.state.last_dispatch_at
     yard.die(ANT)
     yard.wait(1)
     assert yard.start(BEE)
-    assert yard.overlay.last_dispatch_at == dispatched
+    assert yard.state.last_dispatch_at == dispatched
 
 
 def test_a_distance_from_the_future_is_no_longer_than_it_could_be():

@@ -25,14 +25,14 @@ class Waiting(threading.Thread):
         self.heard: list[Gate] = []
         self.answer = None
         self.waiter = LeaseWaiter(
-            yard.store, clock, lambda: yard.policy, lambda: yard.here(ME), self.hear
+            yard.store, clock, lambda: yard.policy, lambda: yard.host(ME), self.hear
         )
 
     def hear(self, denied) -> None:
         self.heard.append(denied.gate)
 
     def run(self) -> None:
-        self.answer = self.waiter.place(ASK)
+        self.answer = self.waiter.wait(ASK)
 
     def end(self):
         self.join(30)
@@ -124,7 +124,7 @@ def test_an_error_ends_the_wait_and_takes_the_wish_back(yard, clock):
         assert len(wishes(yard)) == 1
         raise KeyboardInterrupt
 
-    one.waiter = LeaseWaiter(yard.store, clock, lambda: yard.policy, lambda: yard.here(ME), stop)
+    one.waiter = LeaseWaiter(yard.store, clock, lambda: yard.policy, lambda: yard.host(ME), stop)
     with pytest.raises(KeyboardInterrupt):
         one.run()
     assert wishes(yard) == []
@@ -132,5 +132,5 @@ def test_an_error_ends_the_wait_and_takes_the_wish_back(yard, clock):
 
 def test_whoever_does_not_wait_wishes_for_nothing(yard, clock):
     one = Waiting(yard, clock)
-    assert one.waiter.now(ASK, wishing=False).gate is Gate.CAP
+    assert one.waiter.try_acquire(ASK, publish=False).gate is Gate.CAP
     assert wishes(yard) == []

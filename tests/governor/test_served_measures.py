@@ -9,17 +9,17 @@ import pytest
 
 from hostler.governor.adaptive import served
 from hostler.governor.adaptive.model import (
-    Announced,
-    Breaker,
+    BreakerState,
     LeaseSlot,
+    LimitAnnouncement,
+    LimitReport,
     PoolConfig,
     PoolLoad,
     PoolState,
     Reason,
-    Report,
     Source,
 )
-from hostler.governor.adaptive.served import Served, eased, grown, judged
+from hostler.governor.adaptive.served import Served, ease, grow, judge_window
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 KNOBS = PoolConfig(max_global=8, hard_max=16, settle_seconds=120.0, break_seconds=300.0)
@@ -43,41 +43,53 @@ def busy(active: int = 8, *, waiting: bool = True) -> PoolLoad:
 
 
 def test_answers_are_counted_and_end_a_silence():
-    before = PoolState(window_answers=2, deaf_since=ago(9), unanswered=4)
-    assert served.answered(before, 3) == PoolState(window_answers=5)
+    before = PoolState(window_answers=2, unanswered_since=ago(9), unanswered_refusals=4)
+    assert served.count_answers(before, 3) == PoolState(window_answers=5)
 
 
 def test_a_refusal_is_counted_everywhere():
-    before = PoolState(growth=3, silent=True, window_refusals=1, window_deaths=1, unanswered=2)
-    after = served.refused(before, NOW, deadly=False)
+    before = PoolState(
+        growth=3,
+        refusals_unreported=True,
+        window_refusals=1,
+        window_deaths=1,
+        unanswered_refusals=2,
+    )
+    after = served.count_refusal(before, NOW, deadly=False)
     assert after == PoolState(
         rate_limit_events=1,
         last_rate_limit_at=NOW,
         window_refusals=2,
         window_deaths=1,
-        deaf_since=NOW,
-        unanswered=3,
+        unanswered_since=NOW,
+        unanswered_refusals=3,
     )
-    deadly = served.refused(replace(before, deaf_since=ago(9)), NOW, deadly=True)
-    assert deadly.window_deaths == 2 and deadly.silent and deadly.deaf_since == ago(9)
-    assert not served.refused(PoolState(), NOW, deadly=True).silent
+    deadly = served.count_refusal(replace(before, unanswered_since=ago(9)), NOW, deadly=True)
+    assert (
+        deadly.window_deaths == 2
+        and deadly.refusals_unreported
+        and deadly.unanswered_since == ago(9)
+    )
+    assert not served.count_refusal(PoolState(), NOW, deadly=True).refusals_unreported
 
 
 def test_what_runs_is_added_up_every_five_seconds():
-    before = PoolState(window_at=ago(30), looked_at=ago(5), agent_seconds=10.0)
-    after = served.noted(before, NOW, 4)
-    assert after == replace(before, looked_at=NOW, agent_seconds=30.0)
-    early = replace(before, looked_at=ago(4.9))
-    assert served.noted(early, NOW, 4) is early
+    before = PoolState(window_at=ago(30), sampled_at=ago(5), agent_seconds=10.0)
+    after = served.add_usage(before, NOW, 4)
+    assert after == replace(before, sampled_at=NOW, agent_seconds=30.0)
+    early = replace(before, sampled_at=ago(4.9))
+    assert served.add_usage(early, NOW, 4) is early
 
 
 def test_a_window_that_nobody_looked_after_begins_anew():
-    before = PoolState(window_at=ago(300), looked_at=ago(180), window_answers=9, agent_seconds=10.0)
-    assert served.noted(before, NOW, 2).agent_seconds == 370.0
-    late = replace(before, looked_at=ago(180.001))
-    assert served.noted(late, NOW, 2) == PoolState(window_at=NOW, looked_at=NOW)
-    for half in (PoolState(window_at=ago(9)), PoolState(looked_at=ago(9)), PoolState()):
-        assert served.noted(half, NOW, 2) == PoolState(window_at=NOW, looked_at=NOW)
+    before = PoolState(
+        window_at=ago(300), sampled_at=ago(180), window_answers=9, agent_seconds=10.0
+    )
+    assert served.add_usage(before, NOW, 2).agent_seconds == 370.0
+    late = replace(before, sampled_at=ago(180.001))
+    assert served.add_usage(late, NOW, 2) == PoolState(window_at=NOW, sampled_at=NOW)
+    for half in (PoolState(window_at=ago(9)), PoolState(sampled_at=ago(9)), PoolState()):
+        assert served.add_usage(half, NOW, 2) == PoolState(window_at=NOW, sampled_at=NOW)
 
 
 def test_an_empty_window_keeps_what_is_known_of_the_pace():
@@ -89,17 +101,19 @@ def test_an_empty_window_keeps_what_is_known_of_the_pace():
         window_deaths=1,
         agent_seconds=9.0,
     )
-    after = PoolState(agent_rate=0.5, growth=2, window_at=NOW, looked_at=NOW)
-    assert served.begun(before, NOW) == after
+    after = PoolState(agent_rate=0.5, growth=2, window_at=NOW, sampled_at=NOW)
+    assert served.new_window(before, NOW) == after
 
 
 def test_in_a_pause_the_window_is_emptied_every_five_seconds():
-    before = PoolState(looked_at=ago(5), deaf_since=ago(9), unanswered=3, window_answers=3)
-    assert served.forgotten(before, NOW) == PoolState(window_at=NOW, looked_at=NOW)
-    early = replace(before, looked_at=ago(4.9))
-    assert served.forgotten(early, NOW) is early
-    never = replace(before, looked_at=None)
-    assert served.forgotten(never, NOW).looked_at == NOW
+    before = PoolState(
+        sampled_at=ago(5), unanswered_since=ago(9), unanswered_refusals=3, window_answers=3
+    )
+    assert served.discard_window(before, NOW) == PoolState(window_at=NOW, sampled_at=NOW)
+    early = replace(before, sampled_at=ago(4.9))
+    assert served.discard_window(early, NOW) is early
+    never = replace(before, sampled_at=None)
+    assert served.discard_window(never, NOW).sampled_at == NOW
 
 
 def test_a_window_is_full_after_a_minute():
@@ -120,8 +134,8 @@ def test_a_window_is_full_after_a_minute():
     ],
 )
 def test_refusals_say_something_among_five_words_of_both_kinds(answers, refusals, deaths, says):
-    overlay = PoolState(window_answers=answers, window_refusals=refusals, window_deaths=deaths)
-    assert served.says_something(overlay) is says
+    state = PoolState(window_answers=answers, window_refusals=refusals, window_deaths=deaths)
+    assert served.is_conclusive(state) is says
 
 
 def quiet(**more) -> PoolState:
@@ -131,8 +145,8 @@ def quiet(**more) -> PoolState:
 
 
 def test_a_quiet_window_teaches_a_fifth_of_its_pace():
-    assert served.paced(quiet(), NOW, 10).agent_rate == 0.1
-    assert served.paced(quiet(agent_rate=0.2), NOW, 10).agent_rate == pytest.approx(0.18)
+    assert served.learn_pace(quiet(), NOW, 10).agent_rate == 0.1
+    assert served.learn_pace(quiet(agent_rate=0.2), NOW, 10).agent_rate == pytest.approx(0.18)
 
 
 @pytest.mark.parametrize(
@@ -147,36 +161,37 @@ def test_a_quiet_window_teaches_a_fifth_of_its_pace():
     ],
 )
 def test_other_windows_teach_no_pace(more, active):
-    assert served.paced(quiet(agent_rate=0.5, **more), NOW, active).agent_rate == 0.5
+    assert served.learn_pace(quiet(agent_rate=0.5, **more), NOW, active).agent_rate == 0.5
 
 
 @pytest.mark.parametrize("active", [8, 12])
 def test_a_fifth_of_the_agents_may_come_or_go(active):
-    assert served.paced(quiet(window_answers=5), NOW, active).agent_rate == 0.005
+    assert served.learn_pace(quiet(window_answers=5), NOW, active).agent_rate == 0.005
 
 
 def test_whether_there_were_refusals_is_kept_for_the_next_window():
-    assert served.paced(quiet(window_refusals=1), NOW, 10).refused_before is True
-    assert served.paced(quiet(refused_before=True), NOW, 10).refused_before is False
+    assert served.learn_pace(quiet(window_refusals=1), NOW, 10).refused_before is True
+    assert served.learn_pace(quiet(refused_before=True), NOW, 10).refused_before is False
 
 
 def test_the_usual_number_of_agents_is_their_seconds_by_the_time():
-    assert served.usual(quiet(), NOW) == 10.0
-    assert served.usual(PoolState(agent_seconds=7.0), NOW) == 0.0
-    assert served.usual(PoolState(window_at=ago(0.5), agent_seconds=7.0), NOW) == 7.0
-    assert served.usual(PoolState(window_at=ago(1.5), agent_seconds=6.0), NOW) == 4.0
+    assert served.average_agents(quiet(), NOW) == 10.0
+    assert served.average_agents(PoolState(agent_seconds=7.0), NOW) == 0.0
+    assert served.average_agents(PoolState(window_at=ago(0.5), agent_seconds=7.0), NOW) == 7.0
+    assert served.average_agents(PoolState(window_at=ago(1.5), agent_seconds=6.0), NOW) == 4.0
 
 
 def test_the_served_part_is_measured_by_the_known_pace_or_by_the_words():
-    assert served.served_part(quiet(agent_rate=0.2)) == 0.5
-    assert served.served_part(quiet(agent_rate=0.0, window_refusals=100)) == 0.5
+    assert served.served_fraction(quiet(agent_rate=0.2)) == 0.5
+    assert served.served_fraction(quiet(agent_rate=0.0, window_refusals=100)) == 0.5
     assert (
-        served.served_part(PoolState(agent_rate=0.2, window_answers=1, window_refusals=3)) == 0.25
+        served.served_fraction(PoolState(agent_rate=0.2, window_answers=1, window_refusals=3))
+        == 0.25
     )
-    assert served.served_part(PoolState()) == 0.0
-    assert served.served_part(PoolState(window_answers=1)) == 1.0
+    assert served.served_fraction(PoolState()) == 0.0
+    assert served.served_fraction(PoolState(window_answers=1)) == 1.0
     brief = PoolState(agent_rate=2.0, agent_seconds=0.5, window_answers=1, window_refusals=9)
-    assert served.served_part(brief) == 1.0
+    assert served.served_fraction(brief) == 1.0
 
 
 # -- judging a window ------------------------------------------------------------------------------
@@ -187,7 +202,7 @@ def refused_window(**more) -> PoolState:
     given = {
         "dynamic_cap": 8,
         "window_at": ago(60),
-        "looked_at": NOW,
+        "sampled_at": NOW,
         "agent_seconds": 480.0,
         "agent_rate": 0.1,
         "window_answers": 24,
@@ -198,64 +213,64 @@ def refused_window(**more) -> PoolState:
 
 
 def test_the_cap_goes_half_of_the_way_down_to_what_was_served():
-    after = judged(KNOBS, refused_window(), NOW, busy())
+    after = judge_window(KNOBS, refused_window(), NOW, busy())
     # 8 - (8 - 0.94 * 4) / 2 = 5.88
     assert after.dynamic_cap == 6 and after.last_decrease_at == NOW and after.growth == 0
     assert after.window_answers == 0 and after.window_at == NOW and after.refused_before
-    assert not after.silent
+    assert not after.refusals_unreported
 
 
 def test_where_more_ran_than_the_cap_their_part_counts():
-    after = judged(KNOBS, refused_window(agent_seconds=960.0), NOW, busy())
+    after = judge_window(KNOBS, refused_window(agent_seconds=960.0), NOW, busy())
     # 24 answers in 960 seconds are a quarter of 16 agents: again 4.
     assert after.dynamic_cap == 6
-    fewer = judged(KNOBS, refused_window(dynamic_cap=16, agent_seconds=480.0), NOW, busy())
+    fewer = judge_window(KNOBS, refused_window(dynamic_cap=16, agent_seconds=480.0), NOW, busy())
     # Half of 16: 16 - (16 - 0.94 * 8) / 2 = 11.76
     assert fewer.dynamic_cap == 12
 
 
 def test_a_window_that_was_served_well_lowers_nothing():
-    after = judged(KNOBS, refused_window(window_answers=100), NOW, busy())
+    after = judge_window(KNOBS, refused_window(window_answers=100), NOW, busy())
     assert after.dynamic_cap == 8 and after.last_decrease_at is None and after.growth == 4
-    nearly = judged(KNOBS, refused_window(dynamic_cap=9, window_answers=48), NOW, busy())
+    nearly = judge_window(KNOBS, refused_window(dynamic_cap=9, window_answers=48), NOW, busy())
     assert nearly.dynamic_cap == 9
-    calm = judged(KNOBS, refused_window(window_refusals=0), NOW, busy())
+    calm = judge_window(KNOBS, refused_window(window_refusals=0), NOW, busy())
     assert calm.dynamic_cap == 8 and not calm.refused_before
 
 
 def test_agents_that_die_without_a_word_halve_the_cap():
-    after = judged(KNOBS, refused_window(window_refusals=2, window_deaths=2), NOW, busy())
-    assert after.silent and after.dynamic_cap == 4
+    after = judge_window(KNOBS, refused_window(window_refusals=2, window_deaths=2), NOW, busy())
+    assert after.refusals_unreported and after.dynamic_cap == 4
     deep = refused_window(window_refusals=2, window_deaths=2, window_answers=0)
-    assert judged(KNOBS, deep, NOW, busy()).dynamic_cap == 4
-    told = judged(KNOBS, refused_window(window_refusals=3, window_deaths=2), NOW, busy())
-    assert not told.silent and told.dynamic_cap == 6
+    assert judge_window(KNOBS, deep, NOW, busy()).dynamic_cap == 4
+    told = judge_window(KNOBS, refused_window(window_refusals=3, window_deaths=2), NOW, busy())
+    assert not told.refusals_unreported and told.dynamic_cap == 6
 
 
 def test_the_cap_never_falls_below_one():
     worst = refused_window(dynamic_cap=1, window_answers=0, window_refusals=1, window_deaths=1)
-    after = judged(KNOBS, worst, NOW, busy(1))
+    after = judge_window(KNOBS, worst, NOW, busy(1))
     assert after.dynamic_cap == 1 and after.last_decrease_at is None
 
 
 def test_a_window_is_judged_by_the_time_that_passes():
-    after = SERVED.passed(KNOBS, refused_window(), NOW, busy())
+    after = SERVED.advance(KNOBS, refused_window(), NOW, busy())
     assert after.dynamic_cap == 6
     early = refused_window(window_at=ago(59))
-    assert SERVED.passed(KNOBS, early, NOW, busy()).dynamic_cap == 8
+    assert SERVED.advance(KNOBS, early, NOW, busy()).dynamic_cap == 8
 
 
 def test_while_the_breaker_is_not_closed_nothing_is_judged():
-    tries = refused_window(breaker_state=Breaker.HALF_OPEN)
-    assert SERVED.passed(KNOBS, tries, NOW, busy()).dynamic_cap == 8
+    tries = refused_window(breaker_state=BreakerState.HALF_OPEN)
+    assert SERVED.advance(KNOBS, tries, NOW, busy()).dynamic_cap == 8
 
 
 def test_in_a_pause_nothing_is_measured():
-    paused = refused_window(gate_until=ahead(99), pausing=True, looked_at=ago(9))
-    after = SERVED.passed(KNOBS, paused, NOW, busy())
+    paused = refused_window(gate_until=ahead(99), pausing=True, sampled_at=ago(9))
+    after = SERVED.advance(KNOBS, paused, NOW, busy())
     assert after.dynamic_cap == 8 and after.window_answers == 0 and after.window_at == NOW
     over = replace(paused, gate_until=NOW)
-    assert SERVED.passed(KNOBS, over, NOW, busy()).dynamic_cap == 6
+    assert SERVED.advance(KNOBS, over, NOW, busy()).dynamic_cap == 6
 
 
 # -- easing and growing ----------------------------------------------------------------------------
@@ -266,25 +281,25 @@ def announced(use: float, **more) -> PoolState:
 
 
 def test_one_agent_less_every_twenty_seconds_while_too_much_is_used():
-    after = eased(KNOBS, announced(0.6), NOW, busy())
+    after = ease(KNOBS, announced(0.6), NOW, busy())
     assert after.dynamic_cap == 7 and after.last_decrease_at == NOW
-    assert eased(KNOBS, announced(0.59), NOW, busy()).dynamic_cap == 8
-    assert eased(KNOBS, announced(0.9, last_decrease_at=ago(20)), NOW, busy()).dynamic_cap == 7
-    assert eased(KNOBS, announced(0.9, last_decrease_at=ago(19.9)), NOW, busy()).dynamic_cap == 8
+    assert ease(KNOBS, announced(0.59), NOW, busy()).dynamic_cap == 8
+    assert ease(KNOBS, announced(0.9, last_decrease_at=ago(20)), NOW, busy()).dynamic_cap == 7
+    assert ease(KNOBS, announced(0.9, last_decrease_at=ago(19.9)), NOW, busy()).dynamic_cap == 8
 
 
 def test_nothing_is_eased_while_more_run_than_the_cap():
-    assert eased(KNOBS, announced(0.9), NOW, busy(9)).dynamic_cap == 8
-    assert eased(KNOBS, announced(0.9), NOW, busy(8)).dynamic_cap == 7
+    assert ease(KNOBS, announced(0.9), NOW, busy(9)).dynamic_cap == 8
+    assert ease(KNOBS, announced(0.9), NOW, busy(8)).dynamic_cap == 7
 
 
 def test_an_announcement_is_fresh_for_thirty_seconds():
     fresh = replace(announced(0.9), announced_at=ago(30))
-    assert eased(KNOBS, fresh, NOW, busy()).dynamic_cap == 7
+    assert ease(KNOBS, fresh, NOW, busy()).dynamic_cap == 7
     old = replace(announced(0.9), announced_at=ago(30.1))
-    assert eased(KNOBS, old, NOW, busy()).dynamic_cap == 8
+    assert ease(KNOBS, old, NOW, busy()).dynamic_cap == 8
     never = replace(announced(0.9), announced_at=None)
-    assert eased(KNOBS, never, NOW, busy()).dynamic_cap == 8
+    assert ease(KNOBS, never, NOW, busy()).dynamic_cap == 8
 
 
 def growing(seconds: float, **more) -> PoolState:
@@ -292,7 +307,7 @@ def growing(seconds: float, **more) -> PoolState:
 
 
 def test_the_first_look_at_a_full_pool_starts_the_quiet_while():
-    after = grown(KNOBS, PoolState(dynamic_cap=8), NOW, busy())
+    after = grow(KNOBS, PoolState(dynamic_cap=8), NOW, busy())
     assert after == PoolState(dynamic_cap=8, last_probe_at=NOW)
 
 
@@ -300,7 +315,7 @@ def test_the_first_look_at_a_full_pool_starts_the_quiet_while():
     ("more", "use", "seconds"),
     [
         ({}, None, 60),
-        ({"silent": True}, None, 300),
+        ({"refusals_unreported": True}, None, 300),
         ({}, 0.04, 30),
         ({}, 0.05, 300),
         ({}, 0.59, 300),
@@ -308,202 +323,208 @@ def test_the_first_look_at_a_full_pool_starts_the_quiet_while():
 )
 def test_how_long_it_must_be_quiet_before_there_are_more(more, use, seconds):
     told = {} if use is None else {"announced_utilisation": use, "announced_at": NOW}
-    assert grown(KNOBS, growing(seconds - 0.1, **more, **told), NOW, busy()).dynamic_cap == 8
-    after = grown(KNOBS, growing(seconds, **more, **told), NOW, busy())
+    assert grow(KNOBS, growing(seconds - 0.1, **more, **told), NOW, busy()).dynamic_cap == 8
+    after = grow(KNOBS, growing(seconds, **more, **told), NOW, busy())
     assert after.dynamic_cap == 9 and after.last_probe_at == NOW
     recent = growing(999, last_rate_limit_at=ago(seconds - 0.1), **more, **told)
-    assert grown(KNOBS, recent, NOW, busy()).dynamic_cap == 8
+    assert grow(KNOBS, recent, NOW, busy()).dynamic_cap == 8
     recent = growing(999, last_decrease_at=ago(seconds - 0.1), **more, **told)
-    assert grown(KNOBS, recent, NOW, busy()).dynamic_cap == 8
+    assert grow(KNOBS, recent, NOW, busy()).dynamic_cap == 8
 
 
 def test_nothing_grows_that_is_not_wanted_or_has_room_or_is_at_its_bound():
-    assert grown(KNOBS, growing(999), NOW, busy(waiting=False)).dynamic_cap == 8
-    assert grown(KNOBS, growing(999), NOW, busy(7)).dynamic_cap == 8
+    assert grow(KNOBS, growing(999), NOW, busy(waiting=False)).dynamic_cap == 8
+    assert grow(KNOBS, growing(999), NOW, busy(7)).dynamic_cap == 8
     bound = growing(999, dynamic_cap=16)
-    assert grown(KNOBS, bound, NOW, busy(16)) is bound
-    assert grown(KNOBS, growing(999, dynamic_cap=15), NOW, busy(15)).dynamic_cap == 16
+    assert grow(KNOBS, bound, NOW, busy(16)) is bound
+    assert grow(KNOBS, growing(999, dynamic_cap=15), NOW, busy(15)).dynamic_cap == 16
 
 
 def test_nothing_grows_while_too_much_is_used_and_its_run_of_steps_ends():
     used = growing(999, growth=5, announced_utilisation=0.6, announced_at=NOW)
-    assert grown(KNOBS, used, NOW, busy()) == replace(used, growth=0)
+    assert grow(KNOBS, used, NOW, busy()) == replace(used, growth=0)
     part = replace(used, announced_utilisation=0.05)
-    assert grown(KNOBS, part, NOW, busy(waiting=False)) == replace(part, growth=0)
-    after = grown(KNOBS, part, NOW, busy())
+    assert grow(KNOBS, part, NOW, busy(waiting=False)) == replace(part, growth=0)
+    after = grow(KNOBS, part, NOW, busy())
     assert after.dynamic_cap == 9 and after.growth == 0
     low = replace(used, announced_utilisation=0.04, growth=0)
-    assert grown(KNOBS, low, NOW, busy()).growth == 1
+    assert grow(KNOBS, low, NOW, busy()).growth == 1
 
 
 @pytest.mark.parametrize(
     ("growth", "more"), [(0, 1), (2, 1), (3, 1), (4, 2), (5, 3), (10, 8), (99, 8)]
 )
 def test_steps_without_a_word_get_larger_after_two(growth, more):
-    knobs = replace(KNOBS, hard_max=99)
-    after = grown(knobs, growing(60, growth=growth), NOW, busy())
+    config = replace(KNOBS, hard_max=99)
+    after = grow(config, growing(60, growth=growth), NOW, busy())
     assert after.dynamic_cap == 8 + more and after.growth == growth + 1
-    silent = grown(knobs, growing(300, growth=growth, silent=True), NOW, busy())
-    assert silent.dynamic_cap == 9
+    refusals_unreported = grow(
+        config, growing(300, growth=growth, refusals_unreported=True), NOW, busy()
+    )
+    assert refusals_unreported.dynamic_cap == 9
 
 
 @pytest.mark.parametrize(("growth", "more"), [(-5, 1), (0, 1), (1, 2), (2, 4), (3, 8), (50, 8)])
 def test_steps_double_where_the_provider_says_that_it_has_room(growth, more):
-    knobs = replace(KNOBS, hard_max=99)
+    config = replace(KNOBS, hard_max=99)
     roomy = growing(30, growth=growth, announced_utilisation=0.0, announced_at=NOW)
-    assert grown(knobs, roomy, NOW, busy()).dynamic_cap == 8 + more
+    assert grow(config, roomy, NOW, busy()).dynamic_cap == 8 + more
 
 
 def test_no_step_leads_over_the_hard_max():
     roomy = growing(30, dynamic_cap=12, growth=9, announced_utilisation=0.0, announced_at=NOW)
-    assert grown(KNOBS, roomy, NOW, busy(12)).dynamic_cap == 16
+    assert grow(KNOBS, roomy, NOW, busy(12)).dynamic_cap == 16
 
 
 # -- what is heard ---------------------------------------------------------------------------------
 
 
-def report(source=Source.LIVE, reason=Reason.BURST, slot=A, again=None) -> Report:
-    return Report(slot, source, reason, again)
+def report(source=Source.LIVE, reason=Reason.BURST, slot=A, again=None) -> LimitReport:
+    return LimitReport(slot, source, reason, again)
 
 
 def test_a_limit_that_asks_for_a_pause_of_days_changes_nothing():
     before = PoolState(dynamic_cap=8)
-    assert SERVED.limited(KNOBS, before, NOW, report(reason=Reason.QUOTA, again=ahead(9))) is before
+    assert (
+        SERVED.on_limit(KNOBS, before, NOW, report(reason=Reason.QUOTA, again=ahead(9))) is before
+    )
 
 
 def test_a_short_wait_closes_the_gate_and_is_measured():
-    after = SERVED.limited(KNOBS, PoolState(), NOW, report(again=ahead(29.2)))
+    after = SERVED.on_limit(KNOBS, PoolState(), NOW, report(again=ahead(29.2)))
     assert after.gate_until == ahead(29.2) and after.gate_seconds == 30.0 and not after.pausing
-    assert after.window_refusals == 1 and after.unanswered == 1
+    assert after.window_refusals == 1 and after.unanswered_refusals == 1
 
 
 def test_a_wait_over_thirty_seconds_is_a_pause_and_not_measured():
-    after = SERVED.limited(KNOBS, PoolState(), NOW, report(again=ahead(30.1)))
+    after = SERVED.on_limit(KNOBS, PoolState(), NOW, report(again=ahead(30.1)))
     assert after.pausing and after.window_refusals == 0 and after.rate_limit_events == 1
-    exactly = SERVED.limited(KNOBS, PoolState(), NOW, report(again=ahead(30)))
+    exactly = SERVED.on_limit(KNOBS, PoolState(), NOW, report(again=ahead(30)))
     assert not exactly.pausing and exactly.window_refusals == 1
 
 
 def test_the_later_word_on_the_gate_counts():
     before = PoolState(gate_until=ahead(20), gate_seconds=30.0)
     for again in (None, ahead(10), ahead(20)):
-        after = SERVED.limited(KNOBS, before, NOW, report(again=again))
+        after = SERVED.on_limit(KNOBS, before, NOW, report(again=again))
         assert (after.gate_until, after.gate_seconds) == (ahead(20), 30.0)
-    after = SERVED.limited(KNOBS, before, NOW, report(again=ahead(25)))
+    after = SERVED.on_limit(KNOBS, before, NOW, report(again=ahead(25)))
     assert (after.gate_until, after.gate_seconds) == (ahead(25), 25.0)
 
 
 def test_a_pause_stays_one_while_it_lasts():
     paused = PoolState(gate_until=ahead(5), pausing=True)
-    assert SERVED.limited(KNOBS, paused, NOW, report(again=ahead(9))).pausing
+    assert SERVED.on_limit(KNOBS, paused, NOW, report(again=ahead(9))).pausing
     over = PoolState(gate_until=NOW, pausing=True)
-    assert not SERVED.limited(KNOBS, over, NOW, report(again=ahead(9))).pausing
-    past = SERVED.limited(KNOBS, PoolState(), NOW, report(again=ago(5)))
+    assert not SERVED.on_limit(KNOBS, over, NOW, report(again=ahead(9))).pausing
+    past = SERVED.on_limit(KNOBS, PoolState(), NOW, report(again=ago(5)))
     assert past.gate_until == ago(5) and past.gate_seconds == 0.0
 
 
 def test_the_gate_is_closed_until_its_moment():
     held = PoolState(gate_until=ahead(5), last_rate_limit_at=ago(2))
-    shut = SERVED.shut(KNOBS, held, NOW)
-    assert (shut.gate, shut.since, shut.until) == ("limit", ago(2), ahead(5))
-    assert "12:00:05 UTC" in shut.what
-    assert SERVED.shut(KNOBS, replace(held, gate_until=NOW), NOW) is None
-    assert SERVED.shut(KNOBS, PoolState(), NOW) is None
+    closed = SERVED.closed_gate(KNOBS, held, NOW)
+    assert (closed.gate, closed.since, closed.until) == ("limit", ago(2), ahead(5))
+    assert "12:00:05 UTC" in closed.what
+    assert SERVED.closed_gate(KNOBS, replace(held, gate_until=NOW), NOW) is None
+    assert SERVED.closed_gate(KNOBS, PoolState(), NOW) is None
 
 
 def test_the_breaker_the_gate_and_the_spacing_are_told_in_this_order():
     spaced = PoolState(next_dispatch_at=ahead(1))
-    assert SERVED.shut(KNOBS, spaced, NOW).gate == "spacing"
+    assert SERVED.closed_gate(KNOBS, spaced, NOW).gate == "spacing"
     gated = replace(spaced, gate_until=ahead(1))
-    assert SERVED.shut(KNOBS, gated, NOW).gate == "limit"
+    assert SERVED.closed_gate(KNOBS, gated, NOW).gate == "limit"
     broken = replace(
-        gated, breaker_state=Breaker.OPEN, breaker_open_at=NOW, breaker_break_seconds=9.0
+        gated, breaker_state=BreakerState.OPEN, breaker_open_at=NOW, breaker_break_seconds=9.0
     )
-    assert SERVED.shut(KNOBS, broken, NOW).gate == "breaker"
+    assert SERVED.closed_gate(KNOBS, broken, NOW).gate == "breaker"
 
 
 def test_three_refusals_over_a_minute_without_an_answer_open_the_breaker():
-    deaf = PoolState(deaf_since=ago(60), unanswered=2)
-    assert SERVED.limited(KNOBS, deaf, NOW, report()).breaker_state is Breaker.OPEN
-    few = replace(deaf, unanswered=1)
-    assert SERVED.limited(KNOBS, few, NOW, report()).breaker_state is Breaker.CLOSED
-    short = replace(deaf, deaf_since=ago(59.9))
-    assert SERVED.limited(KNOBS, short, NOW, report()).breaker_state is Breaker.CLOSED
-    tried = replace(deaf, breaker_state=Breaker.HALF_OPEN)
-    assert SERVED.limited(KNOBS, tried, NOW, report()).breaker_state is Breaker.HALF_OPEN
+    deaf = PoolState(unanswered_since=ago(60), unanswered_refusals=2)
+    assert SERVED.on_limit(KNOBS, deaf, NOW, report()).breaker_state is BreakerState.OPEN
+    few = replace(deaf, unanswered_refusals=1)
+    assert SERVED.on_limit(KNOBS, few, NOW, report()).breaker_state is BreakerState.CLOSED
+    short = replace(deaf, unanswered_since=ago(59.9))
+    assert SERVED.on_limit(KNOBS, short, NOW, report()).breaker_state is BreakerState.CLOSED
+    tried = replace(deaf, breaker_state=BreakerState.HALF_OPEN)
+    assert SERVED.on_limit(KNOBS, tried, NOW, report()).breaker_state is BreakerState.HALF_OPEN
 
 
 def test_a_probe_that_dies_of_a_limit_opens_the_breaker_and_a_living_one_tries_on():
-    tries = PoolState(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ago(9))
-    dead = SERVED.limited(KNOBS, tries, NOW, report(Source.DEATH))
-    assert dead.breaker_state is Breaker.OPEN and dead.rate_limit_events == 1
-    alive = SERVED.limited(KNOBS, tries, NOW, report())
+    tries = PoolState(breaker_state=BreakerState.HALF_OPEN, probe=A, probe_admitted_at=ago(9))
+    dead = SERVED.on_limit(KNOBS, tries, NOW, report(Source.DEATH))
+    assert dead.breaker_state is BreakerState.OPEN and dead.rate_limit_events == 1
+    alive = SERVED.on_limit(KNOBS, tries, NOW, report())
     assert alive == replace(tries, rate_limit_events=1, last_rate_limit_at=NOW)
 
 
 def test_a_death_is_measured_as_one():
-    assert SERVED.limited(KNOBS, PoolState(), NOW, report(Source.DEATH)).window_deaths == 1
-    assert SERVED.limited(KNOBS, PoolState(), NOW, report()).window_deaths == 0
+    assert SERVED.on_limit(KNOBS, PoolState(), NOW, report(Source.DEATH)).window_deaths == 1
+    assert SERVED.on_limit(KNOBS, PoolState(), NOW, report()).window_deaths == 0
 
 
 def test_a_used_up_limit_closes_the_gate_until_it_resets():
-    full = SERVED.announced(KNOBS, PoolState(), NOW, Announced(A, 1.0, ahead(99)))
+    full = SERVED.on_announcement(KNOBS, PoolState(), NOW, LimitAnnouncement(A, 1.0, ahead(99)))
     assert full.gate_until == ahead(99) and full.announced_at is None
-    endless = SERVED.announced(KNOBS, PoolState(), NOW, Announced(A, 1.0))
+    endless = SERVED.on_announcement(KNOBS, PoolState(), NOW, LimitAnnouncement(A, 1.0))
     assert endless.gate_until is None and endless.announced_utilisation == 1.0
 
 
 def test_what_resets_soon_is_noted_and_a_window_of_hours_is_not():
-    soon = SERVED.announced(KNOBS, PoolState(), NOW, Announced(A, 0.99, ahead(30)))
+    soon = SERVED.on_announcement(KNOBS, PoolState(), NOW, LimitAnnouncement(A, 0.99, ahead(30)))
     assert soon == PoolState(announced_utilisation=0.99, announced_at=NOW)
-    later = SERVED.announced(KNOBS, PoolState(), NOW, Announced(A, 0.99, ahead(30.1)))
+    later = SERVED.on_announcement(KNOBS, PoolState(), NOW, LimitAnnouncement(A, 0.99, ahead(30.1)))
     assert later == PoolState()
 
 
 def test_an_answer_reopens_the_way_or_closes_the_breaker():
-    deaf = PoolState(deaf_since=ago(9), unanswered=2)
-    assert SERVED.answered(KNOBS, deaf, NOW, A, 0) is deaf
-    assert SERVED.answered(KNOBS, PoolState(), NOW, A, 1) == PoolState(window_answers=1)
-    closed = PoolState(breaker_state=Breaker.OPEN, breaker_open_at=NOW, breaker_break_seconds=9.0)
-    assert SERVED.answered(KNOBS, closed, NOW, A, 1).breaker_state is Breaker.HALF_OPEN
-    tries = PoolState(breaker_state=Breaker.HALF_OPEN, probe=A)
-    good = SERVED.answered(KNOBS, tries, NOW, A, 2)
-    assert good == PoolState(window_at=NOW, looked_at=NOW)
-    other = SERVED.answered(KNOBS, tries, NOW, B, 2)
+    deaf = PoolState(unanswered_since=ago(9), unanswered_refusals=2)
+    assert SERVED.on_answers(KNOBS, deaf, NOW, A, 0) is deaf
+    assert SERVED.on_answers(KNOBS, PoolState(), NOW, A, 1) == PoolState(window_answers=1)
+    closed = PoolState(
+        breaker_state=BreakerState.OPEN, breaker_open_at=NOW, breaker_break_seconds=9.0
+    )
+    assert SERVED.on_answers(KNOBS, closed, NOW, A, 1).breaker_state is BreakerState.HALF_OPEN
+    tries = PoolState(breaker_state=BreakerState.HALF_OPEN, probe=A)
+    good = SERVED.on_answers(KNOBS, tries, NOW, A, 2)
+    assert good == PoolState(window_at=NOW, sampled_at=NOW)
+    other = SERVED.on_answers(KNOBS, tries, NOW, B, 2)
     assert other == replace(tries, window_answers=2)
 
 
 def test_a_probe_that_ends_closes_the_breaker_if_it_was_answered():
     tries = PoolState(
         dynamic_cap=8,
-        breaker_state=Breaker.HALF_OPEN,
+        breaker_state=BreakerState.HALF_OPEN,
         probe=A,
         window_answers=3,
-        deaf_since=ago(9),
-        unanswered=4,
+        unanswered_since=ago(9),
+        unanswered_refusals=4,
     )
-    after = SERVED.released(KNOBS, tries, NOW, A, reached=True)
-    assert after == PoolState(dynamic_cap=8, window_at=NOW, looked_at=NOW)
-    assert SERVED.released(KNOBS, tries, NOW, A, reached=False) == replace(tries, probe=None)
-    assert SERVED.released(KNOBS, tries, NOW, B, reached=True) is tries
-    assert SERVED.released(KNOBS, PoolState(), NOW, A, reached=True) == PoolState()
+    after = SERVED.on_release(KNOBS, tries, NOW, A, reached=True)
+    assert after == PoolState(dynamic_cap=8, window_at=NOW, sampled_at=NOW)
+    assert SERVED.on_release(KNOBS, tries, NOW, A, reached=False) == replace(tries, probe=None)
+    assert SERVED.on_release(KNOBS, tries, NOW, B, reached=True) is tries
+    assert SERVED.on_release(KNOBS, PoolState(), NOW, A, reached=True) == PoolState()
 
 
 def test_time_alone_closes_the_breaker_by_a_mute_probe_that_lives():
-    tries = PoolState(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ago(1800))
-    load = PoolLoad(1, waiting=False, slots=frozenset({A}), mute=frozenset({A}))
-    assert SERVED.passed(KNOBS, tries, NOW, load).breaker_state is Breaker.CLOSED
+    tries = PoolState(breaker_state=BreakerState.HALF_OPEN, probe=A, probe_admitted_at=ago(1800))
+    load = PoolLoad(1, waiting=False, slots=frozenset({A}), unobserved=frozenset({A}))
+    assert SERVED.advance(KNOBS, tries, NOW, load).breaker_state is BreakerState.CLOSED
     gone = PoolLoad(0, waiting=False)
-    assert SERVED.passed(KNOBS, tries, NOW, gone).breaker_state is Breaker.OPEN
+    assert SERVED.advance(KNOBS, tries, NOW, gone).breaker_state is BreakerState.OPEN
 
 
 def test_what_runs_is_noted_as_time_passes():
-    before = PoolState(window_at=ago(30), looked_at=ago(10))
-    after = SERVED.passed(KNOBS, before, NOW, busy(3, waiting=False))
-    assert after.agent_seconds == 30.0 and after.looked_at == NOW
+    before = PoolState(window_at=ago(30), sampled_at=ago(10))
+    after = SERVED.advance(KNOBS, before, NOW, busy(3, waiting=False))
+    assert after.agent_seconds == 30.0 and after.sampled_at == NOW
 
 
 def test_its_cap_is_the_learned_one():
     assert SERVED.cap(KNOBS, PoolState(dynamic_cap=5)) == 5
-    started = SERVED.admitted(KNOBS, PoolState(), NOW, A, 0.5)
+    started = SERVED.on_start(KNOBS, PoolState(), NOW, A, 0.5)
     assert started.next_dispatch_at == ahead(3)

@@ -170,4 +170,4 @@ class Yard:
         return number
 
     def reasons(self, taken: ProcessResult, number: int) -> list[str]:
-        return [heard.decision.reason for heard in taken.heard if heard.number == number]
+        return [event.decision.reason for event in taken.events if event.number == number]

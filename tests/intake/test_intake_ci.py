@@ -95,44 +95,46 @@ def test_the_first_failure_of_a_head_is_told():
 def test_what_has_not_failed_causes_nothing(conclusion):
     one = seen(conclusion=conclusion)
     decision = decide_on_run(one, known(one), FIRST)
-    assert not decision.acts and not decision.waits
+    assert not decision.has_effects and not decision.waits
 
 
 def test_all_complete_waits_for_the_other_runs():
     failed = seen()
-    assert not decide_on_run(failed, known(failed, unfinished=True), ALL).acts
+    assert not decide_on_run(failed, known(failed, unfinished=True), ALL).has_effects
     asked = decide_on_run(failed, known(failed, unfinished=None), ALL)
-    assert asked.waits and not asked.acts
+    assert asked.waits and not asked.has_effects
     done = decide_on_run(failed, known(failed, unfinished=False), ALL)
     assert [type(effect) for effect in done.effects] == [AddCiFeedback]
 
 
 def test_all_complete_tells_of_everything_that_failed_before():
     lint, test, good = seen(7, name="lint"), seen(8, name="test"), seen(9, "success", name="docs")
-    (told,) = decide_on_run(good, known(lint, test, good), ALL).effects
-    assert isinstance(told, AddCiFeedback) and set(told.runs) == {lint, test}
+    (delivered,) = decide_on_run(good, known(lint, test, good), ALL).effects
+    assert isinstance(delivered, AddCiFeedback) and set(delivered.runs) == {lint, test}
 
 
 def test_a_run_of_an_older_head_is_ignored():
     old = seen(head_sha=OLD)
-    assert decide_on_run(old, known(), FIRST).reason == "It is of an older head."
+    assert decide_on_run(old, known(), FIRST).reason == "It belongs to an older head."
 
 
 def test_the_same_commit_offered_by_a_fork_is_nobodys_failure():
     fork = seen(foreign=True)
     other = seen(branch="somewhere")
     for one in (fork, other):
-        assert not decide_on_run(one, known(one), FIRST).acts
+        assert not decide_on_run(one, known(one), FIRST).has_effects
 
 
 def test_an_attempt_that_was_repeated_since_does_not_count():
     one = seen()
-    assert not decide_on_run(one, replace(known(one), newest=False), FIRST).acts
+    assert not decide_on_run(one, replace(known(one), is_newest=False), FIRST).has_effects
 
 
 def test_what_was_told_is_not_told_again():
     one = seen()
-    assert not decide_on_run(one, known(one, told=frozenset({one.row.event_key})), FIRST).acts
+    assert not decide_on_run(
+        one, known(one, delivered=frozenset({one.row.event_key})), FIRST
+    ).has_effects
 
 
 def test_a_check_that_passed_on_this_commit_is_repeated_once():
@@ -141,7 +143,7 @@ def test_a_check_that_passed_on_this_commit_is_repeated_once():
     (effect,) = decision.effects
     assert isinstance(effect, RerunFlakyCheck) and effect.run == bad
     # While it is being repeated, nothing else comes of it.
-    assert not decide_on_run(bad, known(good, bad, repeated=asked_of(bad)), FIRST).acts
+    assert not decide_on_run(bad, known(good, bad, reruns=asked_of(bad)), FIRST).has_effects
 
 
 def test_another_check_that_passed_proves_nothing():
@@ -153,15 +155,15 @@ def test_another_check_that_passed_proves_nothing():
 @pytest.mark.parametrize("again", [seen(7, attempt=2), seen(12)])
 def test_a_second_failure_blocks(again):
     first = seen(7)
-    decision = decide_on_run(again, known(first, again, repeated=asked_of(first)), FIRST)
+    decision = decide_on_run(again, known(first, again, reruns=asked_of(first)), FIRST)
     (effect,) = decision.effects
-    assert isinstance(effect, BlockTask) and effect.why.rstrip().endswith("let it go on.")
+    assert isinstance(effect, BlockTask) and effect.why.rstrip().endswith("to continue.")
     assert "?" in effect.why
 
 
 def test_a_repetition_that_passes_ends_it():
     first, good = seen(7), seen(7, "success", attempt=2)
-    assert not decide_on_run(good, known(first, good, repeated=asked_of(first)), FIRST).acts
+    assert not decide_on_run(good, known(first, good, reruns=asked_of(first)), FIRST).has_effects
 
 
 def test_after_many_turns_without_a_person_one_is_asked():
@@ -186,10 +188,10 @@ def test_work_begins_only_where_it_may(state, status, policy):
     decision = decide_on_run(failed, there, watch)
     free = state in (TaskState.AWAITING_FEEDBACK, TaskState.QUEUED)
     follows = status is PullStatus.AWAITING_FEEDBACK and policy != "never"
-    assert decision.acts == (free and follows)
+    assert decision.has_effects == (free and follows)
     # Only what has ended for good is let go of without an effect.
     over = state in OVER or status in (PullStatus.CLOSED, PullStatus.MERGED) or policy == "never"
-    assert decision.waits == (not over and not decision.acts)
+    assert decision.waits == (not over and not decision.has_effects)
 
 
 _RUNS = st.lists(
@@ -205,10 +207,10 @@ _RUNS = st.lists(
 
 
 @given(_RUNS, st.sets(st.integers(0, 7)), st.integers(0, 12))
-def test_each_failure_has_one_consequence_at_most(runs, told, turns):
+def test_each_failure_has_one_consequence_at_most(runs, delivered, turns):
     """Whatever was seen: what was told stays told, and nothing is both told and repeated."""
-    keys = frozenset(runs[i].row.event_key for i in told if i < len(runs))
-    checks = CiState(tuple(runs), told=keys)
+    keys = frozenset(runs[i].row.event_key for i in delivered if i < len(runs))
+    checks = CiState(tuple(runs), delivered=keys)
     there = ThreadState((TASK,), replace(PULL, turns_without_person=turns), TASK, checks=checks)
     left = find_failures(checks)
     assert all(one.run.failed and one.row.event_key not in keys for one in left)
@@ -216,8 +218,8 @@ def test_each_failure_has_one_consequence_at_most(runs, told, turns):
     for one in runs:
         effects = decide_on_run(one, there, FIRST).effects
         named = [run for effect in effects for run in getattr(effect, "runs", ())]
-        repeated = [effect.run for effect in effects if isinstance(effect, RerunFlakyCheck)]
-        assert sorted(map(id, [*named, *repeated])) == sorted(map(id, left))
+        reruns = [effect.run for effect in effects if isinstance(effect, RerunFlakyCheck)]
+        assert sorted(map(id, [*named, *reruns])) == sorted(map(id, left))
         assert not any(isinstance(effect, AddCiFeedback) for effect in effects) or turns < 10
 
 

@@ -66,13 +66,13 @@ def test_githubs_list_is_followed_as_it_changes(yard: Yard):
     yard.block(number, 1)
     taken = yard.poll()
     assert yard.task().depends_on == ("octo/stable#9", "octo/stable#1")
-    assert "What it waits for has changed." in yard.reasons(taken, number)
+    assert "Its dependencies have changed." in yard.reasons(taken, number)
     yard.tick()
     yard.hub.unblock(number)
     yard.poll()
     assert yard.task().depends_on == ("octo/stable#9",)
     yard.label(number, "other", "ann")
-    assert yard.reasons(yard.poll(), number) == ["It has its task already."]
+    assert yard.reasons(yard.poll(), number) == ["It already has a task."]
 
 
 def test_a_task_that_has_begun_waits_for_nobody_more(yard: Yard):

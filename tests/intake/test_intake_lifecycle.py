@@ -62,7 +62,7 @@ def words(yard: Yard) -> list[str]:
 
 
 def looked_at(taken: ProcessResult, number: int) -> int:
-    return sum(heard.number == number for heard in taken.heard)
+    return sum(event.number == number for event in taken.events)
 
 
 # Floors.
@@ -150,7 +150,7 @@ def test_words_of_a_blocked_task_wait_unlooked_at_and_are_told_once(yard: Yard):
         # Waiting means: in the inbox, without effect.
         waiting = [row for row in pending_inbox_rows(tx, yard.name) if row.kind == "issue_comment"]
     assert len(waiting) == 2 and words(yard) == []
-    assert not any(heard.kind == "issue_comment" for heard in yard.poll().heard)
+    assert not any(event.kind == "issue_comment" for event in yard.poll().events)
     go_on(yard, pull)
     yard.poll()
     assert words(yard) == ["try harder"] and len(redirects(yard)) == 1
@@ -231,7 +231,7 @@ def test_words_before_and_during_a_takeover_are_never_told_and_words_after_are(
     yard.poll()
     yard.say(pull, "not read before the end", by="bob")
     yard.change(where, labels=[{"name": BUGFIX}])
-    assert floors(yard).heard_from == TAKEN_OVER
+    assert floors(yard).comments_since == TAKEN_OVER
     wake(yard)
     yard.poll()
     assert yard.task().state is TaskState.QUEUED and words(yard) == []
@@ -384,4 +384,4 @@ def test_without_githubs_time_the_newest_moment_that_it_has_shown_counts(yard: Y
         end_takeover(tx, yard.task())
         end_takeover(tx, yard.task(), yard.clock.now())  # only the first ends a takeover
     newest = max(one["updated_at"] for one in yard.hub.issues.values())
-    assert floors(yard).heard_from == truncate_to_second(newest)
+    assert floors(yard).comments_since == truncate_to_second(newest)

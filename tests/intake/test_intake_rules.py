@@ -88,10 +88,10 @@ knowns = st.builds(
     floors=st.builds(
         Floors, st.integers(0, 20), st.integers(0, 20), st.sampled_from(["", STAMP, TAKEN_OVER])
     ),
-    opening=st.booleans(),
-    newest=st.booleans(),
-    first=st.booleans(),
-    told=st.booleans(),
+    pull_opening=st.booleans(),
+    is_newest=st.booleans(),
+    is_first=st.booleans(),
+    delivered=st.booleans(),
     redirected=st.booleans(),
 )
 said = st.builds(
@@ -196,14 +196,14 @@ def test_a_merged_design_begins_its_implementation_unless_ignore_is_on_either(
 
 @given(said, knowns)
 def test_words_of_a_takeover_are_never_told(signal, known):
-    decision = decide(signal, replace(known, floors=Floors(heard_from=TAKEN_OVER)), WATCH)
+    decision = decide(signal, replace(known, floors=Floors(comments_since=TAKEN_OVER)), WATCH)
     assert not decision.waits and not decision.effects
 
 
 @given(said, knowns)
 def test_words_are_held_for_a_block_and_for_nothing_else(signal, known):
     decision = decide(signal, known, WATCH)
-    tasks = [task for task in (known.pull_task, known.present) if task is not None]
+    tasks = [task for task in (known.pull_task, known.current_task) if task is not None]
     stuck = any(task.state is TaskState.BLOCKED for task in tasks)
     stuck = stuck or (known.pull is not None and known.pull.status is PullStatus.BLOCKED)
     if decision.held:
@@ -219,20 +219,20 @@ def test_words_on_what_is_over_are_neither_told_nor_held(signal, known):
         assert not decision.waits and not decision.effects
 
 
-@given(knowns.filter(lambda known: known.newest), st.booleans())
+@given(knowns.filter(lambda known: known.is_newest), st.booleans())
 def test_words_on_an_issue_with_a_pull_request_are_told_redirected_or_were_before(known, first):
     """Nothing that is seen for the first time is dropped, whatever the floors say."""
     alive = task(TaskState.AWAITING_FEEDBACK, pr_number=5)
-    floors = replace(known.floors, heard_from="")
-    fresh = replace(known, tasks=(alive,), pull=None, pull_task=None, floors=floors, first=first)
+    floors = replace(known.floors, comments_since="")
+    fresh = replace(known, tasks=(alive,), pull=None, pull_task=None, floors=floors, is_first=first)
     if first:
-        fresh = replace(fresh, told=False, redirected=False)
+        fresh = replace(fresh, delivered=False, redirected=False)
     decision = decide(CommentEvent(row(ItemKind.ISSUE_COMMENT), "do", "", 9), fresh, WATCH)
     kinds = [type(effect) for effect in decision.effects]
     assert kinds in ([AddFeedback], [RedirectComment], [])
     if first:
         assert kinds
-    if fresh.told:
+    if fresh.delivered:
         assert kinds == [AddFeedback]
     elif fresh.redirected:
         assert kinds == []
@@ -240,7 +240,7 @@ def test_words_on_an_issue_with_a_pull_request_are_told_redirected_or_were_befor
 
 @given(st.builds(issue, people, st.just(("agent:ignore",))), knowns)
 def test_what_carries_the_label_is_stopped_and_taken_over(signal, known):
-    if known.newest:
+    if known.is_newest:
         effects = decide(signal, known, WATCH).effects
         moved = {effect.task.id for effect in effects if isinstance(effect, ChangeTaskState)}
         assert moved == {one.id for one in known.tasks if not one.over}

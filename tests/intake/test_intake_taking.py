@@ -43,7 +43,7 @@ def test_a_strangers_issue_needs_a_label_from_somebody_allowed(yard: Yard):
     yard.label(number, BUGFIX, "mallory")
     taken = yard.poll()
     assert yard.tasks() == []
-    assert "mallory is not among the repository's allowed_users" in yard.reasons(taken, number)[0]
+    assert "mallory is not one of the repository's allowed_users" in yard.reasons(taken, number)[0]
     yard.label(number, SMALL, "ann")
     yard.poll()
     task = yard.task()
@@ -60,7 +60,7 @@ def test_an_issue_waits_while_github_does_not_say_who_labelled_it(yard: Yard, mo
 
     with monkeypatch.context() as patch:
         patch.setattr(yard.hub, "labellers", silent)
-        assert yard.poll().heard[0].decision.waits
+        assert yard.poll().events[0].decision.waits
     assert yard.tasks() == []
     yard.poll()
     assert yard.task().approved_by == "ann"
@@ -127,7 +127,7 @@ def test_closing_and_ignoring_stop_for_good(yard: Yard, end: str):
 
 def test_an_ignored_issue_never_becomes_a_task(yard: Yard):
     number = yard.file("Crash", "ann", BUGFIX, IGNORE)
-    assert yard.reasons(yard.poll(), number) == [f"The issue carries {IGNORE}."]
+    assert yard.reasons(yard.poll(), number) == [f"The issue has the label {IGNORE}."]
     assert yard.tasks() == []
 
 
@@ -155,9 +155,9 @@ def test_words_on_a_pull_request_are_feedback_once_per_version(yard: Yard):
 @pytest.mark.parametrize(
     ("who", "body", "why"),
     [
-        ("mallory", "do it", "mallory is not among"),
+        ("mallory", "do it", "mallory is not one of"),
         ("renovate[bot]", "bump", "is a bot"),
-        ("ann", "/hostler stop", "ann is not among operator_logins"),
+        ("ann", "/hostler stop", "ann is not one of operator_logins"),
         ("ann", "   ", "It asks for nothing."),
     ],
 )
@@ -293,7 +293,7 @@ def test_while_blocked_words_wait_undelivered(yard: Yard):
     pull = yard.open_pull(yard.task())
     yard.set(yard.task(), state=TaskState.BLOCKED)
     yard.say(pull, "try harder", by="ann")
-    assert [one.decision.waits for one in yard.poll().heard if one.number == pull][-1]
+    assert [one.decision.waits for one in yard.poll().events if one.number == pull][-1]
     assert yard.waiting(yard.task()) == []
     yard.set(yard.task(), state=TaskState.AWAITING_FEEDBACK)
     yard.poll()
@@ -320,9 +320,9 @@ def test_what_cannot_be_read_is_passed_over(yard: Yard):
     yard.read()
     with yard.store.write() as tx:
         tx.constant("UPDATE inbox SET payload = '[]'")
-    (heard,) = yard.take().heard
-    assert heard.decision.reason == "GitHub's words about it could not be read."
-    assert yard.take().heard == ()
+    (event,) = yard.take().events
+    assert event.decision.reason == "GitHub's data about it could not be parsed."
+    assert yard.take().events == ()
 
 
 def test_a_preview_says_of_each_open_issue_what_would_happen_and_writes_nothing(yard: Yard):
@@ -337,7 +337,7 @@ def test_a_preview_says_of_each_open_issue_what_would_happen_and_writes_nothing(
         seen = {one.number: one for one in preview_issues(tx, yard.watch, issues)}
     assert [seen[n].flow for n in (1, 2, 3, 4, 5)] == [Flow.BUGFIX, None, None, Flow.DESIGN, None]
     assert "none of the labels" in seen[2].reason
-    assert "not among" in seen[3].reason
+    assert "not one of" in seen[3].reason
     assert yard.tasks() == []
 
 

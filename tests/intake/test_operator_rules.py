@@ -93,25 +93,25 @@ def test_words_without_a_command_are_words(text):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("/hostler", "needs a verb"),
-        ("/hostler explode", "no verb `explode`"),
-        ("/hostler `stop`", "no verb"),
-        ("/hostler stop now", "`now` is not allowed here. Allowed: `/hostler stop`."),
-        ("/hostler stop pr=1", "`pr=1` is not allowed"),
-        ("/hostler retry issue=7 issue=8", "`issue` is there twice"),
-        ("/hostler retry issue=7 issue=7", "`issue` is there twice"),
-        ("/hostler retry pr=7", "Allowed: `/hostler retry [issue=]`"),
-        ("/hostler retry 7", "`7` is not allowed"),
+        ("/hostler", "command is missing"),
+        ("/hostler explode", "Unknown command `explode`"),
+        ("/hostler `stop`", "Unknown command"),
+        ("/hostler stop now", "Unexpected argument `now`. Usage: `/hostler stop`."),
+        ("/hostler stop pr=1", "Unexpected argument `pr=1`"),
+        ("/hostler retry issue=7 issue=8", "`issue` is given twice"),
+        ("/hostler retry issue=7 issue=7", "`issue` is given twice"),
+        ("/hostler retry pr=7", "Usage: `/hostler retry [issue=]`"),
+        ("/hostler retry 7", "Unexpected argument `7`"),
         ("/hostler retry issue=#7", "not `#7`"),
         ("/hostler retry issue=", "not nothing"),
         ("/hostler retry issue=0", "not `0`"),
         ("/hostler retry issue=-1", "not `-1`"),
         ("/hostler retry issue=٣", "not `٣`"),
-        ("/hostler retry issue=99999999999999999999", "is a number"),
-        ("/hostler unblock head_sha=abc123", "whole name of a commit"),
-        ("/hostler unblock pr = 7", "`pr` is not allowed"),
-        ("/hostler stop\n/hostler status", "holds several"),
-        ("/hostler stop\n/hostler stop", "holds several"),
+        ("/hostler retry issue=99999999999999999999", "must be a number"),
+        ("/hostler unblock head_sha=abc123", "full commit SHA"),
+        ("/hostler unblock pr = 7", "Unexpected argument `pr`"),
+        ("/hostler stop\n/hostler status", "only one command"),
+        ("/hostler stop\n/hostler stop", "only one command"),
     ],
 )
 def test_a_mistake_is_named_with_what_is_allowed(text, why):
@@ -210,7 +210,7 @@ def test_anybody_else_is_refused(who):
     [
         (remark("renovate[bot]"), "is a bot"),
         (remark("olga[bot]"), "is a bot"),
-        (remark(body=add_marker("/hostler stop", "t-1")), "a mark of ours"),
+        (remark(body=add_marker("/hostler stop", "t-1")), "Hostler wrote it"),
         (remark(kind=ItemKind.REVIEW, verdict="DISMISSED"), "asks for nothing"),
     ],
 )
@@ -224,7 +224,7 @@ def test_elsewhere_nobody_is_heard_or_answered():
     for who in ("olga", "eve"):
         decision = decide_on_comment(remark(who), ThreadState(), WATCH)
         assert (decision.effects, decision.waits) == ((), False)
-        assert decide_on_comment(remark(who), ThreadState(opening=True), WATCH).waits
+        assert decide_on_comment(remark(who), ThreadState(pull_opening=True), WATCH).waits
 
 
 def test_the_operations_issue_needs_no_task_but_a_first_reading():
@@ -237,7 +237,7 @@ def test_the_operations_issue_needs_no_task_but_a_first_reading():
 
 
 def test_an_older_version_is_no_command_any_more():
-    decision = decide_on_comment(remark(), ThreadState(tasks=(task(),), newest=False), WATCH)
+    decision = decide_on_comment(remark(), ThreadState(tasks=(task(),), is_newest=False), WATCH)
     assert decision.effects == ()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from hostler.clock import FakeClock, SystemClock
 from hostler.model import RepoName
 from hostler.planner.queue import TaskQueue, has_free_slot
-from hostler.runs import NewRun, admit
+from hostler.runs import NewRun, admit_run
 from hostler.store import Patience, Store, Transaction
 from hostler.store.admin.migrate import upgrade
 from hostler.store.dependencies import note_issue
@@ -64,7 +64,7 @@ def begin(tx: Transaction, task: Task) -> Task:
     """What admission does: the task is running, and has a run."""
     begun = replace(task, state=TaskState.RUNNING, attempt=task.attempt + 1)
     after = change_task(tx, task, begun)
-    admit(tx, NewRun(task.id, task.project, kind="work", agent="helper", agent_kind="command"))
+    admit_run(tx, NewRun(task.id, task.project, kind="work", agent="helper", agent_kind="command"))
     return after
 
 

@@ -19,6 +19,7 @@ from hostler.planner.dependencies import (
     _reverse_graph,
     build_graph,
     describe_blockers,
+    find_blockers,
     find_cycle,
     find_cycles,
     find_hopeless,
@@ -26,7 +27,6 @@ from hostler.planner.dependencies import (
     has_usable_work,
     is_issue_name,
     is_waiting,
-    judge_names,
     parse_dependencies,
     require_no_cycle,
     select_blockers,
@@ -93,7 +93,7 @@ def test_a_task_that_names_itself_is_refused_by_any_of_its_names():
 
 
 def test_of_too_many_dependencies_the_first_that_is_too_much_is_named():
-    with pytest.raises(BadDependency, match=r"'t100' .* 100 are the most"):
+    with pytest.raises(BadDependency, match=r"'t100' .* at most 100"):
         parse_dependencies([f"t{number}" for number in range(150)])
 
 
@@ -177,7 +177,7 @@ def test_circles_are_told_in_the_order_of_names():
 
 
 def judged(*tasks: TaskFacts, **more):
-    return judge_names(DependencySnapshot({one.id: one for one in tasks}, **more))
+    return find_blockers(DependencySnapshot({one.id: one for one in tasks}, **more))
 
 
 def test_a_task_waits_until_it_has_begun_or_is_done():
@@ -193,10 +193,10 @@ def test_what_is_done_is_ready_and_what_is_missing_never_will_be():
     found = judged(facts("a", depends_on=("b", "gone")), facts("b", TaskState.DONE))
     assert "b" not in found
     assert found["gone"] == Blocker(
-        "gone", DependencyState.MISSING, "There is no task gone.", hopeless=True, avoidable=True
+        "gone", DependencyState.MISSING, "Task gone does not exist.", hopeless=True, avoidable=True
     )
     assert found["a"].hopeless and found["a"].sentence == (
-        "a waits for gone. There is no task gone."
+        "a waits for gone. Task gone does not exist."
     )
 
 
@@ -215,11 +215,11 @@ def test_the_way_out_depends_on_who_waits():
     found = judged(by_hand, failed)
     one, gone = select_blockers(by_hand, found)
     assert one.remedy == (
-        "Begin it anew (hostler task retry b), or submit the task that waits again without "
+        "Retry it (hostler task retry b), or submit the waiting task again without "
         "--depends-on for this one, and cancel the old one (hostler task cancel a)."
     )
-    assert gone.remedy.startswith("Submit the task that waits again") and not gone.avoidable
-    assert "take it out of the issue" in select_blockers(of_issue, found)[0].remedy
+    assert gone.remedy.startswith("Submit the waiting task again") and not gone.avoidable
+    assert "remove it from the issue" in select_blockers(of_issue, found)[0].remedy
     running = judged(by_hand, facts("b", TaskState.RUNNING))
     assert select_blockers(by_hand, running)[0].remedy == ""
 
@@ -237,12 +237,12 @@ def test_tasks_that_can_never_proceed_are_told_unless_they_are_over():
 
 
 def test_what_is_waited_for_in_words():
-    assert describe_blockers([]) == "Everything that it depends on is ready."
+    assert describe_blockers([]) == "All dependencies are ready."
     held = [
         Blocker("a", DependencyState.QUEUED, "a is queued."),
         Blocker("b", DependencyState.OPEN, "b is open."),
     ]
-    assert describe_blockers(held) == "It waits for 2: a is queued. b is open."
+    assert describe_blockers(held) == "Waiting for 2: a is queued. b is open."
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_an_issue_is_ready_when_all_its_tasks_are_done():
     assert "o/r#1" not in judged(done, replace(design, state=TaskState.DONE), issues=issues)
     failed = facts("t1", TaskState.FAILED)
     running_first = judged(replace(design, id="t0"), failed, issues={"o/r#1": ("t0", "t1")})
-    assert running_first["o/r#1"].standing is DependencyState.FAILED
+    assert running_first["o/r#1"].state is DependencyState.FAILED
 
 
 def test_an_issue_without_a_task_goes_by_its_state():
@@ -283,14 +283,14 @@ def test_an_issue_without_a_task_goes_by_its_state():
     found = judged(facts("a", depends_on=("o/r#4",)), states=states)
     assert "o/r#1" not in found
     two, three, four = (found[f"o/r#{number}"] for number in (2, 3, 4))
-    assert (two.standing, two.hopeless, two.avoidable) == (DependencyState.OPEN, False, True)
-    assert (three.standing, three.hopeless, three.avoidable) == (
+    assert (two.state, two.hopeless, two.avoidable) == (DependencyState.OPEN, False, True)
+    assert (three.state, three.hopeless, three.avoidable) == (
         DependencyState.MISSING,
         True,
         True,
     )
-    assert (four.standing, four.hopeless, four.avoidable) == (DependencyState.UNKNOWN, False, False)
-    assert (two.remedy, three.remedy) == ("Close it, give it a label", "Let our account see it")
+    assert (four.state, four.hopeless, four.avoidable) == (DependencyState.UNKNOWN, False, False)
+    assert (two.remedy, three.remedy) == ("Close it, add a label", "Give Hostler's account access")
 
 
 def test_a_reason_is_one_line_of_200_letters_and_a_sentence_ends_once():
@@ -301,7 +301,7 @@ def test_a_reason_is_one_line_of_200_letters_and_a_sentence_ends_once():
     assert sentence(TaskState.BLOCKED, "Why?") == "b is blocked: Why?"
     assert sentence(TaskState.BLOCKED, "") == "b is blocked."
     assert sentence(TaskState.RUNNING, "anything") == "b is running."
-    assert sentence(TaskState.RETRYING, "It fell.") == "b is about to be tried again: It fell."
+    assert sentence(TaskState.RETRYING, "It fell.") == "b will be retried: It fell."
     assert sentence(TaskState.PARKED, "Later!") == "b is parked: Later!"
     assert sentence(TaskState.STOPPED, "By ann.") == "b was stopped: By ann."
     assert sentence(TaskState.FAILED, "x" * 300) == f"b has failed: {'x' * 200}."
@@ -316,8 +316,8 @@ def test_what_to_do_about_each_state():
     reviewed = remedy(TaskState.AWAITING_FEEDBACK, pr_number=4)
     assert reviewed == "Review and merge pull request #4."
     assert remedy(TaskState.NEEDS_INPUT) == "Answer it: hostler task show b"
-    assert remedy(TaskState.BLOCKED) == "When that is mended: hostler task resume b"
-    assert remedy(TaskState.STOPPED) == "Begin it anew (hostler task retry b)"
+    assert remedy(TaskState.BLOCKED) == "Once fixed, run: hostler task resume b"
+    assert remedy(TaskState.STOPPED) == "Retry it (hostler task retry b)"
     assert remedy(TaskState.QUEUED) == ""
 
 
@@ -326,12 +326,12 @@ def test_only_what_is_over_is_hopeless_by_itself():
         if state is not TaskState.DONE:
             found = judged(facts("b", state))["b"]
             assert found.hopeless is found.avoidable is (state in {"stopped", "failed"})
-            assert found.standing == state.value
+            assert found.state == state.value
 
 
 def test_a_circle_is_told_and_its_names_are_hopeless():
     found = judged(facts("a", depends_on=("b",)), facts("b", depends_on=("a",)))
-    assert found["a"].standing is DependencyState.CYCLE and found["a"].hopeless
+    assert found["a"].state is DependencyState.CYCLE and found["a"].hopeless
     assert not found["a"].avoidable
     assert found["a"].sentence == "dependency cycle detected: a -> b -> a."
 
@@ -339,7 +339,7 @@ def test_a_circle_is_told_and_its_names_are_hopeless():
 def test_behind_a_hopeless_one_nothing_is_searched():
     stopped = facts("a", TaskState.STOPPED, depends_on=("b",))
     found = judged(stopped, facts("b", depends_on=("a",)))
-    assert found["a"].standing is DependencyState.STOPPED
+    assert found["a"].state is DependencyState.STOPPED
     assert found["b"].sentence == "b waits for a. a was stopped."
     assert found["b"].avoidable and found["b"].remedy == found["a"].remedy
 
@@ -363,7 +363,7 @@ def test_blockers_are_news_when_a_name_or_hope_changes():
     noted = task(blockers='[["b", false]]')
     assert blocker_change(noted, held) is BlockerChange.NONE
     assert (
-        blocker_change(noted, (replace(held[0], standing=DependencyState.RUNNING),))
+        blocker_change(noted, (replace(held[0], state=DependencyState.RUNNING),))
         is BlockerChange.NONE
     )
     assert blocker_change(noted, (replace(held[0], hopeless=True),)) is BlockerChange.CHANGED

@@ -19,10 +19,10 @@ from hostler.planner.dependencies import (
     DependencyState,
     build_graph,
     describe_blockers,
+    find_blockers,
     find_hopeless,
     has_usable_work,
     is_waiting,
-    judge_names,
     parse_dependencies,
     require_no_cycle,
     select_blockers,
@@ -104,7 +104,7 @@ def test_nobody_depends_on_itself(values: list[str], data: st.DataObject):
 
 def test_a_task_has_no_more_dependencies_than_anybody_can_read():
     assert len(parse_dependencies([f"t{n}" for n in range(100)])) == 100
-    with pytest.raises(BadDependency, match="100 are the most"):
+    with pytest.raises(BadDependency, match="at most 100"):
         parse_dependencies([f"t{n}" for n in range(101)])
 
 
@@ -191,7 +191,7 @@ def test_a_long_chain_is_no_trouble():
     assert len(caught.value.path) == 5002
     tasks = {name: TaskFacts(name, TaskState.QUEUED, depends_on=ways[name]) for name in ways}
     tasks["t5000"] = TaskFacts("t5000", TaskState.FAILED, "no")
-    assert len(find_hopeless(tasks.values(), judge_names(DependencySnapshot(tasks)))) == 5000
+    assert len(find_hopeless(tasks.values(), find_blockers(DependencySnapshot(tasks)))) == 5000
 
 
 # -- readiness --------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def is_ready(name: str, scene: DependencySnapshot) -> bool:
 
 @given(scenes())
 def test_exactly_what_is_not_ready_holds_a_task(scene: DependencySnapshot):
-    judged = judge_names(scene)
+    judged = find_blockers(scene)
     for task in scene.tasks.values():
         held = [one.name for one in select_blockers(task, judged)]
         wanted = [name for name in task.depends_on if not is_ready(name, scene)]
@@ -250,13 +250,13 @@ def test_exactly_what_is_not_ready_holds_a_task(scene: DependencySnapshot):
 
 @given(scenes())
 def test_every_blocker_says_what_it_is_and_hopeless_ones_what_to_do(scene: DependencySnapshot):
-    for name, one in judge_names(scene).items():
+    for name, one in find_blockers(scene).items():
         assert one.name == name and one.sentence.endswith(".")
         # In a circle, an issue stands for its task.
-        assert name in one.sentence or one.standing is DependencyState.CYCLE
+        assert name in one.sentence or one.state is DependencyState.CYCLE
         assert one.remedy or one.avoidable or not one.hopeless
     for task in scene.tasks.values():
-        for one in select_blockers(task, judge_names(scene)):
+        for one in select_blockers(task, find_blockers(scene)):
             assert not one.avoidable
             assert one.remedy or not one.hopeless
 
@@ -286,7 +286,7 @@ def can_proceed(scene: DependencySnapshot) -> set[str]:
 @given(scenes())
 def test_hopeless_is_exactly_what_can_never_proceed(scene: DependencySnapshot):
     able = can_proceed(scene)
-    judged = judge_names(scene)
+    judged = find_blockers(scene)
     known = {name: one for name, one in judged.items() if name != "nobody"}
     assert {name for name, one in known.items() if one.hopeless} == set(known) - able
     over = (TaskState.STOPPED, TaskState.FAILED, TaskState.DONE)
@@ -309,7 +309,7 @@ def scene_of(*tasks: TaskFacts, **more) -> DependencySnapshot:
 
 
 def only(scene: DependencySnapshot, task: str = "a"):
-    (found,) = select_blockers(scene.tasks[task], judge_names(scene))
+    (found,) = select_blockers(scene.tasks[task], find_blockers(scene))
     return found
 
 
@@ -318,9 +318,9 @@ def only(scene: DependencySnapshot, task: str = "a"):
     [
         (TaskState.QUEUED, True, "b is queued.", ""),
         (TaskState.RUNNING, True, "b is running.", ""),
-        (TaskState.RETRYING, True, "b is about to be tried again: It fell.", ""),
+        (TaskState.RETRYING, True, "b will be retried: It fell.", ""),
         (TaskState.PARKED, True, "b is parked: It fell.", ""),
-        (TaskState.AWAITING_FEEDBACK, True, "b awaits its review.", "merge pull request #7"),
+        (TaskState.AWAITING_FEEDBACK, True, "b is waiting for review.", "merge pull request #7"),
         (TaskState.NEEDS_INPUT, True, "b has a question.", "hostler task show b"),
         (TaskState.BLOCKED, True, "b is blocked: It fell.", "hostler task resume b"),
         (TaskState.STOPPED, False, "b was stopped: It fell.", "hostler task retry b"),
@@ -330,7 +330,7 @@ def only(scene: DependencySnapshot, task: str = "a"):
 def test_each_state_of_a_dependency_in_words(state, hope, sentence, remedy):
     other = facts("b", state, reason="It\n fell.", attempt=1, pr_number=7)
     found = only(scene_of(facts("a", TaskState.QUEUED, "b"), other))
-    assert (found.standing, found.hopeless) == (DependencyState(state.value), not hope)
+    assert (found.state, found.hopeless) == (DependencyState(state.value), not hope)
     assert found.sentence == sentence and remedy in found.remedy
 
 
@@ -345,9 +345,9 @@ def test_each_state_of_a_dependency_in_words(state, hope, sentence, remedy):
 def test_each_state_of_an_issue_that_nobody_works_on(state, standing, hope):
     waiting = facts("a", TaskState.QUEUED, "o/r#1")
     found = only(scene_of(waiting, states={"o/r#1": state} if state else {}))
-    assert (found.standing, found.hopeless) == (standing, not hope)
+    assert (found.state, found.hopeless) == (standing, not hope)
     closed = scene_of(waiting, states={"o/r#1": CLOSED})
-    assert select_blockers(waiting, judge_names(closed)) == ()
+    assert select_blockers(waiting, find_blockers(closed)) == ()
 
 
 def test_the_way_out_is_one_that_whoever_waits_can_go():
@@ -355,16 +355,16 @@ def test_the_way_out_is_one_that_whoever_waits_can_go():
     of_issue = facts("c", TaskState.QUEUED, "b", "o/r#1", repo_full_name="o/r", issue_number=3)
     behind = facts("d", TaskState.QUEUED, "a")
     failed = facts("b", TaskState.FAILED)
-    judged = judge_names(scene_of(by_hand, of_issue, behind, failed, states={"o/r#1": OPEN}))
+    judged = find_blockers(scene_of(by_hand, of_issue, behind, failed, states={"o/r#1": OPEN}))
     for waiting in (by_hand, behind):
         for one in select_blockers(waiting, judged):
-            assert "ubmit the task that waits again without --depends-on for this" in one.remedy
+            assert "ubmit the waiting task again without --depends-on for this" in one.remedy
             assert f"cancel the old one (hostler task cancel {waiting.id})." in one.remedy
     for one in select_blockers(of_issue, judged):
-        assert "take it out of the issue that waits for it" in one.remedy
+        assert "remove it from the issue that depends on it" in one.remedy
         assert "hostler task cancel" not in one.remedy
     said = select_blockers(by_hand, judged)[1].remedy
-    assert said.startswith("Begin it anew (hostler task retry b), or submit")
+    assert said.startswith("Retry it (hostler task retry b), or submit")
 
 
 def test_an_issue_asks_for_the_merge_and_a_task_for_its_work():
@@ -373,9 +373,9 @@ def test_an_issue_asks_for_the_merge_and_a_task_for_its_work():
     scene = scene_of(
         standing, by_name, by_issue, issues={"o/r#1": ("b",)}, last_runs={"b": ENDED_WELL}
     )
-    judged = judge_names(scene)
+    judged = find_blockers(scene)
     assert select_blockers(by_name, judged) == ()
-    assert [one.standing for one in select_blockers(by_issue, judged)] == [
+    assert [one.state for one in select_blockers(by_issue, judged)] == [
         DependencyState.AWAITING_FEEDBACK
     ]
 
@@ -411,10 +411,10 @@ def test_a_chain_names_what_is_to_blame_at_its_end():
         issues={"o/r#1": ("c",)},
     )
     found = only(scene)
-    assert found.hopeless and found.standing is DependencyState.QUEUED
+    assert found.hopeless and found.state is DependencyState.QUEUED
     assert found.sentence == "b waits for d. d has failed: It fell."
     assert "hostler task retry d" in found.remedy
-    assert set(find_hopeless(scene.tasks.values(), judge_names(scene))) == {"a", "b", "c"}
+    assert set(find_hopeless(scene.tasks.values(), find_blockers(scene))) == {"a", "b", "c"}
 
 
 def test_a_circle_that_came_about_is_told_as_one():
@@ -424,27 +424,27 @@ def test_a_circle_that_came_about_is_told_as_one():
         facts("c", TaskState.QUEUED, "b"),
     )
     assert only(scene).sentence == "dependency cycle detected: b -> a -> b."
-    assert only(scene, "c").standing is DependencyState.CYCLE
-    assert set(find_hopeless(scene.tasks.values(), judge_names(scene))) == {"a", "b", "c"}
+    assert only(scene, "c").state is DependencyState.CYCLE
+    assert set(find_hopeless(scene.tasks.values(), find_blockers(scene))) == {"a", "b", "c"}
 
 
 def test_a_stop_is_told_before_the_circle_behind_it():
     scene = scene_of(facts("a", TaskState.QUEUED, "b"), facts("b", TaskState.STOPPED, "a"))
-    assert only(scene).standing is DependencyState.STOPPED
+    assert only(scene).state is DependencyState.STOPPED
     assert only(scene).sentence == "b was stopped."
 
 
 def test_whoever_has_begun_waits_for_nobody():
     begun = facts("a", TaskState.RETRYING, "nobody", attempt=1)
-    assert select_blockers(begun, judge_names(scene_of(begun))) == ()
+    assert select_blockers(begun, find_blockers(scene_of(begun))) == ()
     assert build_graph(scene_of(begun)) == {}
 
 
 def test_what_is_told_names_every_blocker():
     scene = scene_of(facts("a", TaskState.QUEUED, "b", "c"), facts("b"), facts("c"))
-    held = select_blockers(scene.tasks["a"], judge_names(scene))
-    assert describe_blockers(held) == "It waits for 2: b is queued. c is queued."
-    assert describe_blockers(()) == "Everything that it depends on is ready."
+    held = select_blockers(scene.tasks["a"], find_blockers(scene))
+    assert describe_blockers(held) == "Waiting for 2: b is queued. c is queued."
+    assert describe_blockers(()) == "All dependencies are ready."
 
 
 # -- the queue --------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from hostler.store.tasks import Flow, TaskState, require_task, tasks_in
 def held(yard: Yard, name: str) -> list[tuple[str, DependencyState, bool]]:
     with yard.store.read() as tx:
         found = read_blockers(tx, [require_task(tx, name)]).get(name, ())
-    return [(one.name, one.standing, one.hopeless) for one in found]
+    return [(one.name, one.state, one.hopeless) for one in found]
 
 
 def test_a_task_waits_until_all_that_it_names_is_done(yard: Yard):

@@ -152,4 +152,4 @@ def test_the_first_unfinished_task_of_an_issue_is_told(rows):
     rows.put("one", state=TaskState.RUNNING)
     rows.put("two", state=TaskState.BLOCKED)
     (held,) = read_blockers("tx", [task("a", "o/r#1")])["a"]
-    assert held.standing is DependencyState.RUNNING
+    assert held.state is DependencyState.RUNNING

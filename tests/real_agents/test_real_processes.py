@@ -46,7 +46,7 @@ def at_work(real, service):
     return issue, run
 
 
-def shim_of(run):
+def stored_shim(run):
     return psutil.Process(json.loads(run.shim)["pid"])
 
 
@@ -83,7 +83,7 @@ def test_a_crash_leaves_nothing_and_the_work_is_done_by_the_next(kind, victim, l
     with real.town.service() as service:
         issue, run = at_work(real, service)
         real.api.play(WORK, Text("The notes are there."))
-        shim = shim_of(run)
+        shim = stored_shim(run)
         (leader,) = shim.children()
         os.kill((leader if victim == "leader" else shim).pid, signal.SIGKILL)
         task = real.reach(service, issue, TaskState.AWAITING_FEEDBACK)

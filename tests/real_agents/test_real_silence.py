@@ -11,7 +11,7 @@ import psutil
 import pytest
 from model_api import Hang, Shell, Text
 from real_agents_fixture import DONE, NOTES
-from test_real_processes import shim_of
+from test_real_processes import stored_shim
 
 from hostler.agents.assignment import Launch
 from hostler.store.tasks import TaskState
@@ -50,7 +50,7 @@ def with_server(live_in):
 
 
 def servers_below(run):
-    return [one for one in shim_of(run).children(recursive=True) if SERVER in _words(one)]
+    return [one for one in stored_shim(run).children(recursive=True) if SERVER in _words(one)]
 
 
 def _words(process):

@@ -53,7 +53,7 @@ def serve(pipe: Connection, home: Path, place: Path, token: str, stop_at: str, h
             pipe.recv()
 
     service = Service(home, place, token, observer=observer, how=how)
-    run = service.admit()
+    run = service.admit_run()
     if stop_at == "admitted":
         observer("admitted", run.run)
     try:

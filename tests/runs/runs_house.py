@@ -19,9 +19,10 @@ from hostler.agents.assignment import Assignment, Launch, RunLimits
 from hostler.agents.prepare import prepare_launch
 from hostler.clock import Clock, SystemClock
 from hostler.config.settings import Agent
-from hostler.runs import Hooks, LocalDispatcher, NewRun, Step, Supervisor, admit, recover
+from hostler.runs import LocalDispatcher, NewRun, RunPlan, RunStep, Supervisor, admit_run, recover
+from hostler.runs.outcome import ProviderSignals
 from hostler.shim import processes, run_files
-from hostler.store import Patience, open_store
+from hostler.store import Patience, Transaction, open_store
 from hostler.store.runs import Run, find_run, runs_of
 from hostler.store.schema import store_meta
 from started_processes import started_with
@@ -65,17 +66,18 @@ class Pipe:
 
 @dataclass
 class Service:
-    """All that a service has for runs. Effects of hooks are rows: a second one of a kind fails."""
+    """What a service has for runs, and its callbacks, which store rows: a second one fails."""
 
     home: Path
     place: Path
     token: str
     clock: Clock = field(default_factory=SystemClock)
-    observer: Callable[[Step, str], None] = lambda step, run: None
+    observer: Callable[[RunStep, str], None] = lambda step, run: None
     how: str = "wait"
     program: str = sys.executable
     read_seconds: float = 0.1
     limits: RunLimits = field(default_factory=lambda: RunLimits(grace_seconds=0.2))
+    scopes: tuple[str, ...] = ()
     launched: Callable[[Run], None] = lambda run: None
     finished: Callable[[Run], None] = lambda run: None
 
@@ -85,7 +87,7 @@ class Service:
             self.home,
             self.store,
             self.clock,
-            attached=effect("attached"),
+            on_attach=Effect("attached").apply,
             environment=self.environment(),
             observer=self.observer,
         )
@@ -93,7 +95,7 @@ class Service:
             self.home,
             self.store,
             self.dispatcher,
-            Hooks(self.launch, self.finish, effect("released"), effect("requeued")),
+            self,
             read_seconds=self.read_seconds,
             grace_seconds=0.2,
             observer=self.observer,
@@ -126,14 +128,23 @@ class Service:
         )
         return prepare_launch(agent, work, self.environment())
 
-    def finish(self, run: Run, verdict: Any) -> Any:
+    def finish(self, run: Run, verdict: Any) -> Effect:
         self.finished(run)
-        return effect("ended")
+        return Effect("ended")
 
-    def admit(self, task: str = "t1") -> Run:
+    def plan_signals(self, run: Run, signals: ProviderSignals) -> RunPlan | None:
+        return None
+
+    def release(self, tx: Transaction, run: Run) -> None:
+        Effect("released").apply(tx, run)
+
+    def requeue(self, tx: Transaction, run: Run) -> None:
+        Effect("requeued").apply(tx, run)
+
+    def admit_run(self, task: str = "t1") -> Run:
         new = NewRun(task, "p", kind="work", agent="tester", agent_kind="scripted", pool="none")
         with self.store.write("admission") as tx:
-            return admit(tx, new)
+            return admit_run(tx, new)
 
     def row(self, run: str) -> Run:
         with self.store.read() as tx:
@@ -160,7 +171,7 @@ class Service:
         self.settle()
         while not (found := self.runs(task)) or found[-1].outcome != "success":
             assert len(found) < most, [(run.outcome, run.why) for run in found]
-            self.boss.supervise(self.admit(task))
+            self.boss.supervise(self.admit_run(task))
         return found
 
     def close(self) -> None:
@@ -233,13 +244,14 @@ class House(Service):
         return left
 
 
-def effect(name: str) -> Callable[[Any, Run], None]:
-    """A hook whose second call for one run is refused by the database."""
+@dataclass(frozen=True)
+class Effect:
+    """Stores a row. The database refuses the second one of a name for the same run."""
 
-    def store(tx: Any, run: Run) -> None:
-        tx.execute(insert(store_meta), {"key": f"{name} {run.run}", "value": run.state.value})
+    name: str
 
-    return store
+    def apply(self, tx: Transaction, run: Run) -> None:
+        tx.execute(insert(store_meta), {"key": f"{self.name} {run.run}", "value": run.state.value})
 
 
 def gone(process: processes.Process) -> bool:

@@ -18,28 +18,28 @@ from hostler.runs import run_folder
 from hostler.runs.outcome import (
     Limit,
     ProviderSignals,
+    append_limit,
     death_signals,
     dump_limit,
-    is_answer,
-    limit_in,
+    find_limit,
     live_signals,
-    with_limit,
+    starts_response,
 )
 from hostler.runs.run_folder import (
     is_alive,
     is_locked,
     read_evidence,
     read_exit_file,
-    shim_in,
-    shim_of,
+    read_shim_file,
+    stored_shim,
 )
 from hostler.runs.states import (
-    Action,
-    Decision,
-    Evidence,
-    Move,
-    after,
-    decide,
+    RecoveryAction,
+    RecoveryDecision,
+    RunEvidence,
+    RunMove,
+    decide_recovery,
+    next_run_state,
     run_folder_path,
     run_id,
 )
@@ -72,9 +72,9 @@ def locked(folder):
 
 
 def test_nothing_is_known_of_a_run_without_a_shim(tmp_path):
-    assert read_evidence(tmp_path, RUN) == Evidence(False, False, False, True)
+    assert read_evidence(tmp_path, RUN) == RunEvidence(False, False, False, True)
     (tmp_path / "stdout.log").write_text("x")
-    assert not read_evidence(tmp_path, RUN).agent_traced
+    assert not read_evidence(tmp_path, RUN).may_have_agent
 
 
 def test_a_held_lock_means_that_the_shim_lives(tmp_path):
@@ -105,22 +105,22 @@ def test_a_shim_lives_as_the_very_process_that_is_known(tmp_path, mine):
 
 
 def test_what_is_left_of_a_run_is_within_reach_unless_it_ran_elsewhere(tmp_path, mine):
-    assert read_evidence(tmp_path, known(mine)).within_reach
+    assert read_evidence(tmp_path, known(mine)).is_reachable
     rebooted = {**mine, "boot_id": "x"}
-    assert read_evidence(tmp_path, known(rebooted)).within_reach
+    assert read_evidence(tmp_path, known(rebooted)).is_reachable
     elsewhere = {**rebooted, "host": "elsewhere"}
-    assert not read_evidence(tmp_path, known(elsewhere)).within_reach
-    assert shim_of(known(mine)) == mine and shim_of(RUN) is None
+    assert not read_evidence(tmp_path, known(elsewhere)).is_reachable
+    assert stored_shim(known(mine)) == mine and stored_shim(RUN) is None
 
 
 def test_the_last_word_is_what_can_be_read_of_it(tmp_path):
     assert read_exit_file(tmp_path) is None
     (tmp_path / "exit.json").write_text('{"code": 3}')
-    assert read_exit_file(tmp_path) == {"code": 3} and read_evidence(tmp_path, RUN).last_word
+    assert read_exit_file(tmp_path) == {"code": 3} and read_evidence(tmp_path, RUN).has_exit_file
     (tmp_path / "exit.json").write_text("{")
-    assert read_exit_file(tmp_path) is None and not read_evidence(tmp_path, RUN).last_word
+    assert read_exit_file(tmp_path) is None and not read_evidence(tmp_path, RUN).has_exit_file
     (tmp_path / "shim.json").write_text('{"pid": 4}')
-    assert shim_in(tmp_path) == {"pid": 4}
+    assert read_shim_file(tmp_path) == {"pid": 4}
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def traced(tmp_path, mine):
     (tmp_path / "run.lock").touch()
 
     def ask():
-        return read_evidence(tmp_path, known(dead)).agent_traced
+        return read_evidence(tmp_path, known(dead)).may_have_agent
 
     return ask
 
@@ -166,36 +166,40 @@ def test_where_nobody_can_tell_there_may_have_been_an_agent(tmp_path, traced):
 @pytest.mark.parametrize(
     ("seen", "action"),
     [
-        (Evidence(True, True, True, False), Action.ADOPT),
-        (Evidence(False, True, True, False), Action.CONCLUDE),
-        (Evidence(False, False, False, False), Action.NEVER_STARTED),
-        (Evidence(False, False, True, True), Action.SWEEP),
-        (Evidence(False, False, True, False), Action.LEAVE_ALONE),
-        (Evidence(False), Action.NEVER_STARTED),
-        (Evidence(False, agent_traced=True), Action.SWEEP),
+        (RunEvidence(True, True, True, False), RecoveryAction.ADOPT),
+        (RunEvidence(False, True, True, False), RecoveryAction.CONCLUDE),
+        (RunEvidence(False, False, False, False), RecoveryAction.NEVER_STARTED),
+        (RunEvidence(False, False, True, True), RecoveryAction.SWEEP),
+        (RunEvidence(False, False, True, False), RecoveryAction.LEAVE_ALONE),
+        (RunEvidence(False), RecoveryAction.NEVER_STARTED),
+        (RunEvidence(False, may_have_agent=True), RecoveryAction.SWEEP),
     ],
 )
 @pytest.mark.parametrize("stopped", [True, False])
 def test_what_becomes_of_a_run_that_somebody_else_began(seen, action, stopped):
     for state in (RunState.ADMITTED, RunState.STARTING, RunState.RUNNING):
-        assert decide(state, seen, stopped=stopped) == Decision(action, stopped)
+        assert decide_recovery(state, seen, stopped=stopped) == RecoveryDecision(action, stopped)
     for state in (RunState.EXITED, RunState.FINISHING):
-        assert decide(state, seen, stopped=stopped) == Decision(Action.FINISH, stopped)
-    assert decide(RunState.ENDED, seen, stopped=stopped) == Decision(Action.NOTHING, False)
+        assert decide_recovery(state, seen, stopped=stopped) == RecoveryDecision(
+            RecoveryAction.FINISH, stopped
+        )
+    assert decide_recovery(RunState.ENDED, seen, stopped=stopped) == RecoveryDecision(
+        RecoveryAction.NOTHING, False
+    )
 
 
 def test_what_is_not_said_of_a_run_is_not_there_but_within_reach():
-    assert Evidence(False) == Evidence(False, False, False, True)
+    assert RunEvidence(False) == RunEvidence(False, False, False, True)
     assert RunEnd(EndedBy.EXIT).reason == ""
 
 
 def test_a_stop_bars_what_would_start_something():
-    assert after(RunState.STARTING, Move.GO) is RunState.RUNNING
-    assert after(RunState.STARTING, Move.GO, stopped=True) is None
-    assert after(RunState.ADMITTED, Move.NEVER_STARTED, stopped=True) is None
-    assert after(RunState.ADMITTED, Move.NEVER_STARTED) is RunState.ENDED
-    assert after(RunState.ADMITTED, Move.LOCKED, stopped=True) is RunState.STARTING
-    assert after(RunState.RUNNING, Move.LOCKED) is None
+    assert next_run_state(RunState.STARTING, RunMove.GO) is RunState.RUNNING
+    assert next_run_state(RunState.STARTING, RunMove.GO, stopped=True) is None
+    assert next_run_state(RunState.ADMITTED, RunMove.NEVER_STARTED, stopped=True) is None
+    assert next_run_state(RunState.ADMITTED, RunMove.NEVER_STARTED) is RunState.ENDED
+    assert next_run_state(RunState.ADMITTED, RunMove.LOCKED, stopped=True) is RunState.STARTING
+    assert next_run_state(RunState.RUNNING, RunMove.LOCKED) is None
 
 
 def test_a_run_is_named_by_its_moment_in_utc():
@@ -212,54 +216,56 @@ def test_there_is_something_to_tell_if_anything_was_heard():
     assert not ProviderSignals()
     assert (
         ProviderSignals(limits=(Limit(BURST),))
-        and ProviderSignals(words=(Headroom(0.5),))
-        and ProviderSignals(answers=1)
+        and ProviderSignals(headrooms=(Headroom(0.5),))
+        and ProviderSignals(responses=1)
     )
 
 
 def test_a_message_that_comes_in_several_lines_is_one_answer():
     fresh, known_one = StreamTally(), StreamTally(parts=(Usage(of="m1"), Usage(of="m2")))
-    assert is_answer([Usage(of="m1")], fresh)
-    assert not is_answer([Usage(of="m1")], known_one)
-    assert is_answer([Usage(of="m3")], known_one)
+    assert starts_response([Usage(of="m1")], fresh)
+    assert not starts_response([Usage(of="m1")], known_one)
+    assert starts_response([Usage(of="m3")], known_one)
     # The last named message of a line counts.
-    assert is_answer([Usage(of="m1"), Usage(of="m3")], known_one)
-    assert not is_answer([Usage(of="m3"), Usage(of="m1")], known_one)
+    assert starts_response([Usage(of="m1"), Usage(of="m3")], known_one)
+    assert not starts_response([Usage(of="m3"), Usage(of="m1")], known_one)
     # A name tells more than the words beside it.
-    assert not is_answer([Text("more"), Usage(of="m1")], known_one)
+    assert not starts_response([Text("more"), Usage(of="m1")], known_one)
     long = "m" * 150
-    assert not is_answer([Usage(of=long)], StreamTally(parts=(Usage(of=long[:100]),)))
-    assert is_answer([Usage(of=long)], StreamTally(parts=(Usage(of=long[:99]),)))
+    assert not starts_response([Usage(of=long)], StreamTally(parts=(Usage(of=long[:100]),)))
+    assert starts_response([Usage(of=long)], StreamTally(parts=(Usage(of=long[:99]),)))
 
 
 def test_without_a_name_words_and_tools_are_answers():
-    assert is_answer([Text("Hello")], StreamTally()) and is_answer([ToolUse("ls")], StreamTally())
-    assert is_answer([Text("Hel", delta=True)], StreamTally())
-    assert is_answer([Text("Hello")], StreamTally(flowing=True))
-    assert not is_answer([Text("lo", delta=True)], StreamTally(flowing=True))
-    assert is_answer([Text("lo", delta=True), ToolUse("ls")], StreamTally(flowing=True))
-    assert not is_answer([], StreamTally()) and not is_answer([Usage()], StreamTally())
+    assert starts_response([Text("Hello")], StreamTally()) and starts_response(
+        [ToolUse("ls")], StreamTally()
+    )
+    assert starts_response([Text("Hel", delta=True)], StreamTally())
+    assert starts_response([Text("Hello")], StreamTally(flowing=True))
+    assert not starts_response([Text("lo", delta=True)], StreamTally(flowing=True))
+    assert starts_response([Text("lo", delta=True), ToolUse("ls")], StreamTally(flowing=True))
+    assert not starts_response([], StreamTally()) and not starts_response([Usage()], StreamTally())
 
 
 def test_a_limit_is_a_signal_or_a_retry_for_one():
-    assert limit_in(BURST) is BURST
+    assert find_limit(BURST) is BURST
     retry = Retrying(Outcome.RATE_LIMITED, 3.0, 429)
-    assert limit_in(retry) == LimitSignal(Outcome.RATE_LIMITED, 429, 3.0)
-    assert limit_in(Retrying(Outcome.CRASH)) is None and limit_in(Text("x")) is None
+    assert find_limit(retry) == LimitSignal(Outcome.RATE_LIMITED, 429, 3.0)
+    assert find_limit(Retrying(Outcome.CRASH)) is None and find_limit(Text("x")) is None
 
 
 def test_the_same_limit_again_is_counted():
     later = replace(BURST, retry_after_seconds=9.0)
-    found = with_limit(with_limit((), BURST), later)
+    found = append_limit(append_limit((), BURST), later)
     assert found == (Limit(later, 2),) and Limit(BURST).times == 1
-    assert with_limit(found, later) == (Limit(later, 3),)
+    assert append_limit(found, later) == (Limit(later, 3),)
     for other in ({"reason": Outcome.OVERLOADED}, {"status": 500}, {"resets_at": "x"}):
-        assert with_limit(found, replace(BURST, **other)) == (
+        assert append_limit(found, replace(BURST, **other)) == (
             *found,
             Limit(replace(BURST, **other)),
         )
     both = (Limit(replace(BURST, status=1)), Limit(BURST, 5))
-    assert with_limit(both, BURST) == (both[0], Limit(BURST, 6))
+    assert append_limit(both, BURST) == (both[0], Limit(BURST, 6))
 
 
 def test_rows_of_what_a_living_agent_told():

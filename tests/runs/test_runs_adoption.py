@@ -13,8 +13,8 @@ import pytest
 from runs_house import PATIENCE, House, gone
 
 from hostler.clock import FakeClock
-from hostler.runs import Action, recover
-from hostler.runs.states import FenceLost, OutOfReach, WatchClosed
+from hostler.runs import RecoveryAction, recover
+from hostler.runs.states import FenceLost, RunNotVisible, WatchClosed
 from hostler.shim import processes
 from hostler.store.runs import LIVE, RunState
 from hostler.store.schema import runs
@@ -22,7 +22,7 @@ from hostler.store.schema import runs
 
 def test_a_service_that_leaves_hands_its_agents_to_the_next(stable, house):
     first = House(stable, house.place, house.token)
-    run = first.admit()
+    run = first.admit_run()
     future = first.start(run)
     house.hear("here")
     first.dispatcher.close()
@@ -43,7 +43,7 @@ def test_an_adopted_stream_is_read_on_from_the_stored_offset(stable, house):
             read.set()
 
     first = House(stable, house.place, house.token, clock=clock, observer=observer)
-    run = first.admit()
+    run = first.admit_run()
     future = first.start(run)
     house.hear("here")
     house.orders.send("say 100")
@@ -67,7 +67,7 @@ def test_an_adopted_stream_is_read_on_from_the_stored_offset(stable, house):
 
 
 def test_a_second_reader_of_a_run_loses(stable, house):
-    run = house.admit()
+    run = house.admit_run()
     future = house.start(run)
     house.hear("here")
     other = House(stable, house.place, house.token)
@@ -83,7 +83,7 @@ def test_a_second_reader_of_a_run_loses(stable, house):
 
 
 def test_a_forged_last_word_hides_nobody(house):
-    run = house.admit()
+    run = house.admit_run()
     future = house.start(run)
     agent = house.hear("here")
     house.orders.send("stray")
@@ -101,7 +101,7 @@ def test_a_forged_last_word_hides_nobody(house):
 
 
 def test_a_run_whose_folder_was_removed_is_lost_and_swept(house):
-    run = house.admit()
+    run = house.admit_run()
     future = house.start(run)
     agent = house.hear("here")
     shim = house.shim_of(house.home / run.folder)
@@ -114,7 +114,7 @@ def test_a_run_whose_folder_was_removed_is_lost_and_swept(house):
 
 
 def test_a_run_of_another_container_is_left_alone(house):
-    run = house.admit()
+    run = house.admit_run()
     folder = house.home / run.folder
     folder.mkdir(parents=True)
     (folder / "stdout").touch()
@@ -123,14 +123,14 @@ def test_a_run_of_another_container_is_left_alone(house):
     with house.store.write() as tx:
         tx.execute(runs.update(), {"state": RunState.RUNNING.value, "shim": json.dumps(elsewhere)})
     (found,) = recover(house.home, house.store)
-    assert found.decision.action is Action.LEAVE_ALONE
-    with pytest.raises(OutOfReach):
+    assert found.decision.action is RecoveryAction.LEAVE_ALONE
+    with pytest.raises(RunNotVisible):
         house.boss.resume(found.run)
     assert house.row(run.run).state in LIVE
 
 
 def test_a_run_from_before_a_reboot_is_lost_without_a_sweep(house):
-    run = house.admit()
+    run = house.admit_run()
     folder = house.home / run.folder
     folder.mkdir(parents=True)
     (folder / "stdout").write_text('{"type": "usage", "input_tokens": 3}\n')
@@ -144,7 +144,7 @@ def test_a_run_from_before_a_reboot_is_lost_without_a_sweep(house):
 
 def test_a_stale_copy_of_a_run_is_no_obstacle_and_a_wrong_fence_is(house):
     house.how = "quick"
-    run = house.admit()
+    run = house.admit_run()
     ended = house.boss.supervise(run)
     assert house.boss.resume(run) == ended
     with pytest.raises(FenceLost):

@@ -12,7 +12,7 @@ import pytest
 from runs_children import FENCE_LOST, Child
 from runs_house import await_end, gone
 
-from hostler.runs import Action, recover
+from hostler.runs import RecoveryAction, recover
 from hostler.shim import processes
 from hostler.store.runs import RunState
 
@@ -81,7 +81,7 @@ def test_an_agent_whose_service_was_killed_is_adopted(house, begin, step):
     agent = house.hear("here")
     child.kill()
     (found,) = recover(house.home, house.store)
-    assert (found.run.run, found.decision.action) == (run.run, Action.ADOPT)
+    assert (found.run.run, found.decision.action) == (run.run, RecoveryAction.ADOPT)
     assert not gone(agent)
     house.orders.send("done")
     house.until_success()

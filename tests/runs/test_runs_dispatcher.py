@@ -12,10 +12,9 @@ import pytest
 from runs_house import House, gone
 
 from hostler.errors import HostlerError
-from hostler.runs import Action, recover
+from hostler.runs import RecoveryAction, recover
 from hostler.runs.dispatcher import shim_environment
-from hostler.runs.interfaces import What
-from hostler.runs.states import FenceLost, ShimRefused, UnknownRun, WatchClosed
+from hostler.runs.states import FenceLost, ShimStartFailed, UnknownRun, WatchClosed
 from hostler.shim import run_files
 from hostler.store.runs import RunState
 
@@ -33,7 +32,7 @@ def children():
 
 
 def test_submitted_twice_is_started_once(house):
-    run = house.admit()
+    run = house.admit_run()
     spec = spec_of(house, run)
     for _ in range(3):
         house.dispatcher.submit(spec, run.run, run.fence)
@@ -42,13 +41,13 @@ def test_submitted_twice_is_started_once(house):
     house.orders.send("done")
     with house.dispatcher.attach(run.run) as watch:
         assert watch.wait()
-        assert watch.left_well
+        assert watch.exited_cleanly
     house.dispatcher.submit(spec, run.run, run.fence)
     assert house.begun() == 1
 
 
 def test_submitted_by_many_threads_is_started_once(house):
-    run = house.admit()
+    run = house.admit_run()
     spec = spec_of(house, run)
     gate = threading.Barrier(4)
 
@@ -68,7 +67,7 @@ def test_submitted_by_many_threads_is_started_once(house):
 
 def test_submitted_by_two_services_is_started_once(stable, house):
     other = House(stable, house.place, house.token)
-    run = house.admit()
+    run = house.admit_run()
     gate = threading.Barrier(2)
     outcomes = []
 
@@ -92,7 +91,7 @@ def test_submitted_by_two_services_is_started_once(stable, house):
 
 
 def test_a_wrong_fence_and_an_unknown_run_start_nothing(house):
-    run = house.admit()
+    run = house.admit_run()
     with pytest.raises(FenceLost):
         house.dispatcher.submit(spec_of(house, run), run.run, run.fence + 1)
     for ask in (house.dispatcher.attach, lambda run: house.dispatcher.cancel(run, 1)):
@@ -102,9 +101,9 @@ def test_a_wrong_fence_and_an_unknown_run_start_nothing(house):
 
 
 def test_a_refused_spec_is_reaped_and_said(house):
-    run = house.admit()
+    run = house.admit_run()
     before, theirs = descriptors(), children()
-    with pytest.raises(ShimRefused, match="argv") as caught:
+    with pytest.raises(ShimStartFailed, match="argv") as caught:
         house.dispatcher.submit({"run": run.run, "argv": []}, run.run, run.fence)
     assert caught.value.code == 5
     assert descriptors() == before
@@ -114,9 +113,9 @@ def test_a_refused_spec_is_reaped_and_said(house):
 
 def test_a_shim_that_cannot_be_spawned_is_the_operators(house, monkeypatch):
     monkeypatch.setattr("hostler.runs.dispatcher.command", lambda folder: ["/nowhere", folder])
-    house.boss.supervise(house.admit())
+    house.boss.supervise(house.admit_run())
     before = descriptors()
-    ended = house.boss.supervise(house.admit())
+    ended = house.boss.supervise(house.admit_run())
     assert (ended.outcome, ended.counted) == ("config", False)
     assert "No such file" in ended.why
     assert descriptors() == before
@@ -124,13 +123,13 @@ def test_a_shim_that_cannot_be_spawned_is_the_operators(house, monkeypatch):
 
 def test_a_folder_that_cannot_be_made_is_the_operators(house):
     (house.home / "projects").write_text("in the way")
-    ended = house.boss.supervise(house.admit())
+    ended = house.boss.supervise(house.admit_run())
     assert (ended.outcome, ended.state) == ("config", RunState.ENDED)
 
 
 @pytest.mark.parametrize("instead", ["fifo", "link", "folder", "file"])
 def test_a_lock_that_the_agent_replaced_hides_nobody(house, instead):
-    run = house.admit()
+    run = house.admit_run()
     house.dispatcher.submit(spec_of(house, run), run.run, run.fence)
     house.hear("here")
     path = house.home / run.folder / run_files.LOCK_FILE
@@ -138,13 +137,13 @@ def test_a_lock_that_the_agent_replaced_hides_nobody(house, instead):
     make = {"fifo": os.mkfifo, "link": lambda path: path.symlink_to("/dev/zero")}
     make.get(instead, Path.mkdir if instead == "folder" else Path.touch)(path)
     (found,) = recover(house.home, house.store)
-    assert found.decision.action is Action.ADOPT
+    assert found.decision.action is RecoveryAction.ADOPT
     house.orders.send("done")
     assert house.boss.resume(run).outcome == "success"
 
 
 def test_the_shim_sees_of_ours_only_what_it_hands_on(house):
-    run = house.admit()
+    run = house.admit_run()
     future = house.start(run)
     house.hear("here")
     shim = house.shim_of(house.home / run.folder)
@@ -160,7 +159,7 @@ def test_the_shim_sees_of_ours_only_what_it_hands_on(house):
 
 
 def test_the_shim_has_a_session_of_its_own_and_none_of_our_descriptors(house):
-    run = house.admit()
+    run = house.admit_run()
     future = house.start(run)
     house.hear("here")
     shim = house.shim_of(house.home / run.folder)
@@ -178,7 +177,7 @@ def _fds(pid):
 
 
 def test_cancel_is_heard_at_once_and_again_in_a_hurry(house):
-    run = house.admit()
+    run = house.admit_run()
     house.dispatcher.cancel(run.run, 1.0)
     assert not (house.home / run.folder).exists()
     house.dispatcher.submit(spec_of(house, run), run.run, run.fence)
@@ -195,29 +194,16 @@ def test_cancel_is_heard_at_once_and_again_in_a_hurry(house):
     house.settle()
 
 
-def test_events_tell_what_happened_since(house):
-    house.how = "quick"
-    run = house.admit()
-    house.boss.supervise(run)
-    told = house.dispatcher.events(0)
-    assert [(event.run, event.what) for event in told] == [
-        (run.run, What.STARTED),
-        (run.run, What.OVER),
-    ]
-    assert house.dispatcher.events(told[0].number) == told[1:]
-    assert house.dispatcher.events(told[1].number) == []
-
-
 def test_a_run_that_is_over_is_over_at_once_for_whoever_attaches(house):
-    run = house.admit()
+    run = house.admit_run()
     with house.dispatcher.attach(run.run) as watch:
         assert watch.wait()
-        assert not watch.left_well
+        assert not watch.exited_cleanly
 
 
 def test_a_shim_that_cannot_be_seen_is_waited_for_by_its_lock(house):
     """As one that has just locked, or one in another container with the same home."""
-    run = house.admit()
+    run = house.admit_run()
     folder = house.home / run.folder
     folder.mkdir(parents=True)
     holder = os.open(folder / run_files.LOCK_FILE, os.O_RDWR | os.O_CREAT)
@@ -231,7 +217,7 @@ def test_a_shim_that_cannot_be_seen_is_waited_for_by_its_lock(house):
 
 def test_whoever_waits_hears_that_the_watch_is_closed(stable, house):
     first = House(stable, house.place, house.token)
-    run = first.admit()
+    run = first.admit_run()
     first.dispatcher.submit(spec_of(first, run), run.run, run.fence)
     house.hear("here")
     watch = first.dispatcher.attach(run.run)

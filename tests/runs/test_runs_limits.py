@@ -16,8 +16,16 @@ from hostler.agents.outcomes import LIMIT_OUTCOMES, Outcome
 from hostler.agents.verdict import DecidedBy, EndedBy, ProcessExit, RunVerdict
 from hostler.clock import FakeClock
 from hostler.model import parse_timestamp
-from hostler.runs import NewRun, admit, transitions
-from hostler.runs.outcome import MOST_LIMITS, Ending, Limit, Offsets, Reader, limit_in, with_limit
+from hostler.runs import NewRun, admit_run, transitions
+from hostler.runs.outcome import (
+    MAX_LIMITS_PER_READ,
+    Limit,
+    Offsets,
+    RunEnding,
+    StreamReader,
+    append_limit,
+    find_limit,
+)
 from hostler.runs.transitions import subtract_usage
 from hostler.store.governor import Source, signals_of_pool
 
@@ -32,18 +40,18 @@ def store():
 
 def begin(store, kind="claude", task="t1"):
     with store.write() as tx:
-        run = admit(tx, NewRun(task, "yard", "work", "helper", kind, "anthropic"))
-        return transitions.attach(tx, transitions.begin(tx, run, {"pid": 1}))
+        run = admit_run(tx, NewRun(task, "yard", "work", "helper", kind, "anthropic"))
+        return transitions.store_running(tx, transitions.store_starting(tx, run, {"pid": 1}))
 
 
 def end(store, run, outcome=Outcome.SUCCESS, tally=None, limit=None, limits=(), last=()):
     verdict = RunVerdict(outcome, DecidedBy.STREAM, "It is over.", limit=limit)
-    ending = Ending(
+    ending = RunEnding(
         verdict, ProcessExit(EndedBy.EXIT, 0), True, tally or StreamTally(), Offsets(), limits, last
     )
     with store.write("admission") as tx:
-        over = transitions.exited(tx, run, ending)
-        return transitions.ended(tx, transitions.finishing(tx, over))
+        over = transitions.store_exited(tx, run, ending)
+        return transitions.store_ended(tx, transitions.store_finishing(tx, over))
 
 
 def heard(store):
@@ -54,10 +62,10 @@ def heard(store):
 def test_signals_are_stored_with_the_offset_and_never_twice(store):
     run = begin(store)
     with store.write() as tx:
-        transitions.progress(tx, run, StreamTally(), Offsets(10, 0), [Limit(BURST, 4)])
+        transitions.store_progress(tx, run, StreamTally(), Offsets(10, 0), [Limit(BURST, 4)])
     with pytest.raises(transitions.FenceLost), store.write() as tx:
         # Somebody who read the same lines, and was late.
-        transitions.progress(tx, run, StreamTally(), Offsets(10, 0), [Limit(BURST, 4)])
+        transitions.store_progress(tx, run, StreamTally(), Offsets(10, 0), [Limit(BURST, 4)])
     assert heard(store) == [(Source.LIVE, "rate_limited", 4)]
 
 
@@ -99,13 +107,13 @@ GOES_ON = {"type": "turn.started"}
     ],
 )
 def test_limits_of_a_last_word_wait_for_what_follows(store, tmp_path, lines, told, last):
-    reader = Reader(begin(store, "codex"), tmp_path, FakeClock())
+    reader = StreamReader(begin(store, "codex"), tmp_path, FakeClock())
     with (tmp_path / "stdout").open("a") as stream:
         for line in lines:
             print(json.dumps(line), file=stream, flush=True)
             reader.read()
     assert sum(one.times for one in reader.limits) == told
-    assert len(reader.last_limits) == last
+    assert len(reader.final_limits) == last
 
 
 def say(folder, *lines):
@@ -117,13 +125,13 @@ def say(folder, *lines):
 def adopted(store, run, reader, folder):
     """What was read is stored, and somebody else reads on."""
     with store.write() as tx:
-        run = transitions.progress(tx, run, reader.tally, reader.offsets, reader.limits)
-    return run, Reader(run, folder, FakeClock())
+        run = transitions.store_progress(tx, run, reader.tally, reader.offsets, reader.limits)
+    return run, StreamReader(run, folder, FakeClock())
 
 
 def conclude(store, run, reader, outcome):
-    reader.rest()
-    ended = {"limit": reader.tally.limit, "limits": reader.limits, "last": reader.last_limits}
+    reader.read_rest()
+    ended = {"limit": reader.tally.limit, "limits": reader.limits, "last": reader.final_limits}
     end(store, run, outcome, reader.tally, **ended)
 
 
@@ -139,7 +147,7 @@ def conclude(store, run, reader, outcome):
 )
 def test_a_last_word_before_an_adoption_is_told_once(store, tmp_path, outcome, after, source):
     run = begin(store, "codex")
-    reader = Reader(run, tmp_path, FakeClock())
+    reader = StreamReader(run, tmp_path, FakeClock())
     say(tmp_path, FAILED)
     assert reader.read()
     run, reader = adopted(store, run, reader, tmp_path)
@@ -151,7 +159,7 @@ def test_a_last_word_before_an_adoption_is_told_once(store, tmp_path, outcome, a
 
 def test_more_said_after_an_adoption_is_stored_once_and_with_its_offset(store, tmp_path):
     run = begin(store, "codex")
-    reader = Reader(run, tmp_path, FakeClock())
+    reader = StreamReader(run, tmp_path, FakeClock())
     for line in (FAILED, GOES_ON, FAILED, GOES_ON):
         say(tmp_path, line)
         assert reader.read()
@@ -168,9 +176,9 @@ def test_a_time_of_day_is_of_the_day_on_which_it_was_written(store, tmp_path):
     written = datetime(2026, 3, 1, 23, 0).astimezone()
     say(tmp_path, {"type": "turn.failed", "error": {"message": USED_UP}})
     os.utime(tmp_path / "stdout", (written.timestamp(),) * 2)
-    reader = Reader(begin(store, "codex"), tmp_path, FakeClock(written + timedelta(hours=3)))
+    reader = StreamReader(begin(store, "codex"), tmp_path, FakeClock(written + timedelta(hours=3)))
     reader.read()
-    (limit,) = reader.last_limits
+    (limit,) = reader.final_limits
     assert parse_timestamp(limit.signal.resets_at) == written + timedelta(minutes=31)
 
 
@@ -181,14 +189,14 @@ def test_a_reader_collects_limits_until_they_are_stored(store, tmp_path):
     wall = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 9}}
     lines = [retry, retry, other, wall]
     (tmp_path / "stdout").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    reader = Reader(run, tmp_path, FakeClock())
+    reader = StreamReader(run, tmp_path, FakeClock())
     assert reader.read()
     assert [(one.signal.reason, one.times) for one in reader.limits] == [
         (Outcome.RATE_LIMITED, 2),
         (Outcome.OVERLOADED, 1),
         (Outcome.QUOTA, 1),
     ]
-    reader.stored()
+    reader.mark_stored()
     assert reader.limits == ()
 
 
@@ -198,22 +206,22 @@ def test_an_agent_that_prints_limits_without_end_fills_no_table(store, tmp_path)
         for status in (429, 529) * 1000
     ]
     (tmp_path / "stdout").write_text("".join(json.dumps(line) + "\n" for line in both))
-    reader = Reader(begin(store), tmp_path, FakeClock())
+    reader = StreamReader(begin(store), tmp_path, FakeClock())
     reader.read()
-    assert len(reader.limits) == MOST_LIMITS
+    assert len(reader.limits) == MAX_LIMITS_PER_READ
 
 
 @given(st.lists(st.sampled_from([BURST, LimitSignal(Outcome.OVERLOADED, 529)])))
 def test_counting_the_same_again_loses_none(signals):
     known: tuple[Limit, ...] = ()
     for signal in signals:
-        known = with_limit(known, signal)
+        known = append_limit(known, signal)
     assert [one.signal for one in known for _ in range(one.times)] == signals
 
 
 @given(st.sampled_from(Outcome))
 def test_only_retries_for_a_limit_are_limits(reason):
-    assert (limit_in(Retrying(reason, 1.0, 5)) is not None) == (reason in LIMIT_OUTCOMES)
+    assert (find_limit(Retrying(reason, 1.0, 5)) is not None) == (reason in LIMIT_OUTCOMES)
 
 
 @pytest.mark.parametrize(
@@ -253,9 +261,9 @@ def test_a_wall_with_a_time_of_day_is_stored_with_its_moment(store, tmp_path):
     wall = f"You've hit your usage limit. Try again at {at:%b} {at.day}th, {at:%Y %I:%M %p}."
     line = json.dumps({"type": "turn.failed", "error": {"message": wall}})
     (tmp_path / "stdout").write_text(line + "\n")
-    reader = Reader(begin(store, "codex"), tmp_path, clock)
+    reader = StreamReader(begin(store, "codex"), tmp_path, clock)
     reader.read()
-    (limit,) = reader.last_limits
+    (limit,) = reader.final_limits
     until = parse_timestamp(limit.signal.resets_at) - clock.now()
     assert timedelta(minutes=89) < until <= timedelta(minutes=91)
     assert reader.tally.limit == limit.signal

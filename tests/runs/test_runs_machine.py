@@ -21,21 +21,21 @@ from runs_house import PATIENT
 from hostler.agents.outcomes import Outcome
 from hostler.clock import FakeClock
 from hostler.runs import NewRun, transitions
-from hostler.runs.outcome import without_agent
-from hostler.runs.states import FenceLost, Move, RunStopped, TaskHasRun, after
+from hostler.runs.outcome import ending_without_agent
+from hostler.runs.states import FenceLost, RunMove, RunStopped, TaskHasRun, next_run_state
 from hostler.store import open_store
 from hostler.store.runs import RunState, open_runs
 from hostler.store.schema import runs as table
 
 SHIM = {"pid": 1, "mark": "m"}
-ENDING = without_agent(Outcome.CRASH, "Oh.")
+ENDING = ending_without_agent(Outcome.CRASH, "Oh.")
 ACTIONS = {
-    Move.LOCKED: lambda tx, run: transitions.begin(tx, run, SHIM),
-    Move.GO: transitions.attach,
-    Move.OVER: lambda tx, run: transitions.exited(tx, run, ENDING),
-    Move.NEVER_STARTED: transitions.never_started,
-    Move.FINISH: transitions.finishing,
-    Move.END: transitions.ended,
+    RunMove.LOCKED: lambda tx, run: transitions.store_starting(tx, run, SHIM),
+    RunMove.GO: transitions.store_running,
+    RunMove.OVER: lambda tx, run: transitions.store_exited(tx, run, ENDING),
+    RunMove.NEVER_STARTED: transitions.store_never_started,
+    RunMove.FINISH: transitions.store_finishing,
+    RunMove.END: transitions.store_ended,
 }
 
 
@@ -65,7 +65,7 @@ class RunsMachine(RuleBasedStateMachine):
         busy = self.open_of(task)
         try:
             with self.store.write("admission") as tx:
-                run = transitions.admit(tx, new)
+                run = transitions.admit_run(tx, new)
         except TaskHasRun as error:
             assert [error.run] == busy
             with self.store.read() as tx:
@@ -76,11 +76,11 @@ class RunsMachine(RuleBasedStateMachine):
         self.states[run.run] = RunState.ADMITTED
         return run
 
-    @rule(target=copies, run=copies, move=st.sampled_from(Move), undone=st.booleans())
+    @rule(target=copies, run=copies, move=st.sampled_from(RunMove), undone=st.booleans())
     def move(self, run, move, undone):
         """A worker moves a run as it knows it, which may be long ago."""
         now, stop = self.states[run.run], run.run in self.stopped
-        expected = after(now, move, stopped=stop) if run.state is now else None
+        expected = next_run_state(now, move, stopped=stop) if run.state is now else None
         try:
             with suppress(ZeroDivisionError), self.store.write() as tx:
                 run_then = ACTIONS[move](tx, run)

@@ -22,10 +22,10 @@ def belongings(house):
 @pytest.mark.parametrize("count", [12, pytest.param(300, marks=pytest.mark.soak)])
 def test_many_runs_in_a_row_leak_nothing(house, count):
     house.how = "quick"
-    house.boss.supervise(house.admit())
+    house.boss.supervise(house.admit_run())
     before = belongings(house)
     for _ in range(count):
-        assert house.boss.supervise(house.admit()).outcome == "success"
+        assert house.boss.supervise(house.admit_run()).outcome == "success"
     assert belongings(house) == before
     runs = house.runs()
     assert len(runs) == count + 1
@@ -49,8 +49,8 @@ def test_runs_that_are_stopped_or_never_start_leak_nothing_either(house):
 
     house.launched = fail
     house.how = "quick"
-    house.boss.supervise(house.admit())
+    house.boss.supervise(house.admit_run())
     before = belongings(house)
     for _ in range(10):
-        house.boss.supervise(house.admit())
+        house.boss.supervise(house.admit_run())
     assert belongings(house) == before

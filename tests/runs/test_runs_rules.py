@@ -37,33 +37,33 @@ from hostler.agents.verdict import (
 )
 from hostler.runs.outcome import (
     MAX_TEXT_CHARS,
-    Ending,
+    RunEnding,
+    apply_stop_request,
     dump_tally,
-    heeding_stop,
+    ending_without_agent,
     load_tally,
-    next_step,
-    shortened,
+    next_action,
+    shorten_tally,
     verdict_columns,
     verdict_of,
-    without_agent,
 )
 from hostler.runs.states import (
-    BARRED_BY_STOP,
-    MOVES,
-    Action,
-    Decision,
-    Evidence,
-    Move,
-    after,
-    decide,
+    MOVES_REFUSED_AFTER_STOP,
+    RUN_MOVES,
+    RecoveryAction,
+    RecoveryDecision,
+    RunEvidence,
+    RunMove,
+    decide_recovery,
+    next_run_state,
     run_folder_path,
     run_id,
 )
 from hostler.store.runs import LIVE, Run, RunState
 from hostler.telemetry.redaction import register_secret, unregister_secret
 
-states, moves = st.sampled_from(RunState), st.sampled_from(Move)
-evidence = st.builds(Evidence, st.booleans(), st.booleans(), st.booleans(), st.booleans())
+states, moves = st.sampled_from(RunState), st.sampled_from(RunMove)
+evidence = st.builds(RunEvidence, st.booleans(), st.booleans(), st.booleans(), st.booleans())
 texts = st.text(max_size=40)
 events = st.one_of(
     st.builds(Text, texts),
@@ -93,7 +93,7 @@ def a_run(**facts):
 
 @given(states, moves, st.booleans())
 def test_a_run_only_goes_forward_and_never_back_from_its_end(state, move, stopped):
-    to = after(state, move, stopped=stopped)
+    to = next_run_state(state, move, stopped=stopped)
     if to is not None:
         order = list(RunState)
         assert order.index(to) > order.index(state)
@@ -102,51 +102,60 @@ def test_a_run_only_goes_forward_and_never_back_from_its_end(state, move, stoppe
 
 def test_every_state_leads_to_the_end():
     for state in set(RunState) - {RunState.ENDED}:
-        assert any(after(state, move, stopped=True) for move in Move), state
+        assert any(next_run_state(state, move, stopped=True) for move in RunMove), state
 
 
 def test_after_a_stop_nothing_starts():
-    assert after(RunState.STARTING, Move.GO, stopped=True) is None
+    assert next_run_state(RunState.STARTING, RunMove.GO, stopped=True) is None
     for state in LIVE:
-        assert after(state, Move.NEVER_STARTED, stopped=True) is None
-        assert after(state, Move.OVER, stopped=True) is RunState.EXITED
-    assert {MOVES[move][1] for move in BARRED_BY_STOP} == {RunState.RUNNING, RunState.ENDED}
+        assert next_run_state(state, RunMove.NEVER_STARTED, stopped=True) is None
+        assert next_run_state(state, RunMove.OVER, stopped=True) is RunState.EXITED
+    assert {RUN_MOVES[move][1] for move in MOVES_REFUSED_AFTER_STOP} == {
+        RunState.RUNNING,
+        RunState.ENDED,
+    }
 
 
 TABLE = [
-    (RunState.ENDED, Evidence(True, True, True), Action.NOTHING),
-    (RunState.EXITED, Evidence(True), Action.FINISH),
-    (RunState.FINISHING, Evidence(False), Action.FINISH),
-    *[(state, Evidence(True, True, True, False), Action.ADOPT) for state in LIVE],
-    *[(state, Evidence(False, True, True, False), Action.CONCLUDE) for state in LIVE],
-    *[(state, Evidence(False, False, False, False), Action.NEVER_STARTED) for state in LIVE],
-    *[(state, Evidence(False, False, True, True), Action.SWEEP) for state in LIVE],
-    *[(state, Evidence(False, False, True, False), Action.LEAVE_ALONE) for state in LIVE],
+    (RunState.ENDED, RunEvidence(True, True, True), RecoveryAction.NOTHING),
+    (RunState.EXITED, RunEvidence(True), RecoveryAction.FINISH),
+    (RunState.FINISHING, RunEvidence(False), RecoveryAction.FINISH),
+    *[(state, RunEvidence(True, True, True, False), RecoveryAction.ADOPT) for state in LIVE],
+    *[(state, RunEvidence(False, True, True, False), RecoveryAction.CONCLUDE) for state in LIVE],
+    *[
+        (state, RunEvidence(False, False, False, False), RecoveryAction.NEVER_STARTED)
+        for state in LIVE
+    ],
+    *[(state, RunEvidence(False, False, True, True), RecoveryAction.SWEEP) for state in LIVE],
+    *[
+        (state, RunEvidence(False, False, True, False), RecoveryAction.LEAVE_ALONE)
+        for state in LIVE
+    ],
 ]
 
 
 @pytest.mark.parametrize(("state", "seen", "action"), TABLE)
 def test_the_recovery_table_holds_row_by_row(state, seen, action):
-    assert decide(state, seen, stopped=False) == Decision(action)
-    stop = action is not Action.NOTHING
-    assert decide(state, seen, stopped=True) == Decision(action, stop)
+    assert decide_recovery(state, seen, stopped=False) == RecoveryDecision(action)
+    stop = action is not RecoveryAction.NOTHING
+    assert decide_recovery(state, seen, stopped=True) == RecoveryDecision(action, stop)
 
 
 @given(states, evidence, st.booleans())
 def test_a_place_is_given_back_only_when_nothing_can_be_alive(state, seen, stopped):
-    action = decide(state, seen, stopped=stopped).action
+    action = decide_recovery(state, seen, stopped=stopped).action
     if seen.shim_alive and state in LIVE:
-        assert action is Action.ADOPT
-    if action is Action.NEVER_STARTED:
-        assert not (seen.shim_alive or seen.agent_traced or seen.last_word)
-    if action is Action.SWEEP:
-        assert seen.within_reach and not seen.shim_alive
+        assert action is RecoveryAction.ADOPT
+    if action is RecoveryAction.NEVER_STARTED:
+        assert not (seen.shim_alive or seen.may_have_agent or seen.has_exit_file)
+    if action is RecoveryAction.SWEEP:
+        assert seen.is_reachable and not seen.shim_alive
 
 
 @given(states, evidence, st.booleans())
 def test_a_stop_changes_how_and_not_whether(state, seen, stopped):
-    decision = decide(state, seen, stopped=stopped)
-    assert decision.action is decide(state, seen, stopped=False).action
+    decision = decide_recovery(state, seen, stopped=stopped)
+    assert decision.action is decide_recovery(state, seen, stopped=False).action
     assert decision.stop == (stopped and state is not RunState.ENDED)
 
 
@@ -154,7 +163,9 @@ def test_a_stop_changes_how_and_not_whether(state, seen, stopped):
 def test_a_stored_tally_goes_on_as_if_it_had_never_been_stored(before, later):
     stored = load_tally(dump_tally(tally_events(before)))
     assert stored == load_tally(dump_tally(stored))
-    assert shortened(tally_events(later, stored)) == shortened(tally_events([*before, *later]))
+    assert shorten_tally(tally_events(later, stored)) == shorten_tally(
+        tally_events([*before, *later])
+    )
 
 
 def test_no_tally_is_an_empty_one_and_a_huge_text_is_cut():
@@ -163,7 +174,7 @@ def test_no_tally_is_an_empty_one_and_a_huge_text_is_cut():
     kept = load_tally(dump_tally(huge))
     assert len(kept.last_text) == MAX_TEXT_CHARS
     assert len(dump_tally(huge)) < 40_000
-    assert kept == shortened(huge)
+    assert kept == shorten_tally(huge)
 
 
 def test_a_stored_tally_tells_no_secret_that_we_know():
@@ -171,7 +182,7 @@ def test_a_stored_tally_tells_no_secret_that_we_know():
     register_secret(secret)
     try:
         said = [Text("x" * (MAX_TEXT_CHARS - 5) + secret), SessionEvent(secret)]
-        kept = shortened(tally_events([*said, Finished(ok=True, text=f"It is {secret}.")]))
+        kept = shorten_tally(tally_events([*said, Finished(ok=True, text=f"It is {secret}.")]))
     finally:
         unregister_secret(secret)
     assert "a-sec" not in dump_tally(kept)
@@ -180,15 +191,15 @@ def test_a_stored_tally_tells_no_secret_that_we_know():
 
 @given(verdicts, exits, st.lists(events), st.none() | texts.map(lambda text: text + "!"))
 def test_the_stored_verdict_is_the_verdict_and_a_stop_comes_first(verdict, exit, heard, stop):
-    columns = verdict_columns(Ending(verdict, exit, True, tally_events(heard)), stop)
+    columns = verdict_columns(RunEnding(verdict, exit, True, tally_events(heard)), stop)
     run = a_run(**columns | {"counted": True, "stop_why": stop})
-    expected = heeding_stop(verdict, stop)
+    expected = apply_stop_request(verdict, stop)
     found = verdict_of(run)
     assert (found.outcome, found.decided_by) == (expected.outcome, expected.decided_by)
     assert (found.result, found.limit) == (verdict.result, verdict.limit)
     if stop is not None:
         assert found.decided_by is DecidedBy.STOP
-        assert next_step(run) is NextAction.STOP
+        assert next_action(run) is NextAction.STOP
     assert abs(run.exit_code or 0) < 2**31
     assert max(run.input_tokens, run.output_tokens) <= 2**53
     assert json.loads(columns["tally"])
@@ -198,12 +209,12 @@ def test_the_stored_verdict_is_the_verdict_and_a_stop_comes_first(verdict, exit,
 def test_a_stop_that_nobody_asked_for_stops_no_task_and_is_not_quoted(said):
     end = judge_run(RunEnd(EndedBy.STOP, reason=said), by_itself)
     run = a_run(
-        **verdict_columns(Ending(end, ProcessExit(EndedBy.STOP), True), None) | {"counted": True}
+        **verdict_columns(RunEnding(end, ProcessExit(EndedBy.STOP), True), None) | {"counted": True}
     )
-    assert verdict_of(run).outcome is Outcome.CRASH and next_step(run) is NextAction.RETRY
+    assert verdict_of(run).outcome is Outcome.CRASH and next_action(run) is NextAction.RETRY
     assert "@everybody" not in run.why
-    asked = verdict_columns(Ending(end, ProcessExit(EndedBy.STOP), True), "by ada")
-    assert asked["outcome"] == "interrupted" and asked["why"].endswith("(by ada)")
+    asked = verdict_columns(RunEnding(end, ProcessExit(EndedBy.STOP), True), "by ada")
+    assert asked["outcome"] == "interrupted" and asked["why"].endswith(": by ada")
 
 
 def by_itself(_code, _tally):
@@ -212,15 +223,15 @@ def by_itself(_code, _tally):
 
 def test_a_stop_that_came_after_the_outcome_still_counts():
     run = a_run(outcome="success", decided_by="result")
-    assert next_step(run) is NextAction.FINISH
-    assert next_step(replace(run, stop_why="later")) is NextAction.STOP
+    assert next_action(run) is NextAction.FINISH
+    assert next_action(replace(run, stop_why="later")) is NextAction.STOP
 
 
 def test_a_run_without_an_agent_does_not_count():
-    ending = without_agent(Outcome.CONFIG, "No program.")
+    ending = ending_without_agent(Outcome.CONFIG, "No program.")
     assert verdict_columns(ending, None)["counted"] == 0
     never = a_run(outcome="never_started", decided_by="never_started")
-    assert next_step(never) is NextAction.RETRY
+    assert next_action(never) is NextAction.RETRY
     for run in (never, a_run()):
         with pytest.raises(ValueError, match="no outcome"):
             verdict_of(run)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import stat
 import threading
+from dataclasses import dataclass
 
 import pytest
-from runs_house import TOKEN, effect
+from runs_house import TOKEN
 
 from hostler.agents.assignment import RunLimits
 from hostler.agents.outcomes import Outcome
 from hostler.errors import StoreFull
-from hostler.runs import Hooks, Supervisor, next_step, verdict_of
-from hostler.runs.states import NotLaunched, OutOfReach
+from hostler.runs import Supervisor, next_action, verdict_of
+from hostler.runs.outcome import ProviderSignals
+from hostler.runs.states import NotLaunched, RunNotVisible
 from hostler.store.runs import RunState
 
 
@@ -23,35 +25,39 @@ def shown(house, run):
 
 def test_a_run_goes_from_its_admission_to_its_end(house):
     house.how = "quick"
-    run = house.admit()
+    run = house.admit_run()
     ended = house.boss.supervise(run)
     assert (ended.state, ended.outcome, ended.decided_by) == (RunState.ENDED, "success", "result")
     assert (ended.exit_code, ended.ended_by, ended.counted) == (0, "exit", True)
     assert (ended.input_tokens, ended.usd, ended.session) == (7, 0.5, "s1")
     assert verdict_of(ended).result.summary == "Mended."
-    assert next_step(ended) == "finish"
+    assert next_action(ended) == "finish"
     assert house.effects(run) == ["attached", "ended", "released"]
     assert house.begun() == 1
 
 
-def test_a_limit_that_is_first_heard_of_at_the_end_is_heeded_too(house):
-    """The run did not end by it, so nothing else would close its pool."""
-    house.how, heeded = "walled", []
+def test_a_limit_that_is_first_read_after_the_end_is_applied_too(house):
+    """The run did not end because of it, so nothing else would park its pool."""
+    house.how, applied = "walled", []
 
-    def hear(_tx, run, heard):
-        signals = [one.signal for one in heard.limits]
-        heeded.append((run.state, [(one.reason, one.status) for one in signals]))
+    @dataclass
+    class SignalPlan:
+        signals: ProviderSignals
 
-    hooks = Hooks(house.launch, house.finish, effect("released"), heard=hear)
-    # It looks at the stream after the end, and never before.
-    boss = Supervisor(house.home, house.store, house.dispatcher, hooks, read_seconds=600.0)
-    ended = boss.supervise(house.admit())
-    assert (ended.state, heeded) == (RunState.ENDED, [(RunState.EXITED, [(Outcome.QUOTA, 429)])])
+        def apply(self, _tx, run):
+            limits = [one.signal for one in self.signals.limits]
+            applied.append((run.state, [(one.reason, one.status) for one in limits]))
+
+    house.plan_signals = lambda _run, signals: SignalPlan(signals)
+    # It reads the stream only after the end.
+    supervisor = Supervisor(house.home, house.store, house.dispatcher, house, read_seconds=600.0)
+    ended = supervisor.supervise(house.admit_run())
+    assert (ended.state, applied) == (RunState.ENDED, [(RunState.EXITED, [(Outcome.QUOTA, 429)])])
 
 
 def test_run_json_says_all_that_the_row_says_to_its_owner_alone(house):
     house.how = "quick"
-    ended = house.boss.supervise(house.admit())
+    ended = house.boss.supervise(house.admit_run())
     found = shown(house, ended)
     assert found["version"] == 1
     for name in ("run", "task_id", "fence", "attempt", "outcome", "why", "usd", "ended_at"):
@@ -68,7 +74,7 @@ def test_run_json_follows_each_state(house):
     states = []
     house.launched = lambda run: states.append(shown(house, run)["state"])
     house.finished = lambda run: states.append(shown(house, run)["state"])
-    run = house.admit()
+    run = house.admit_run()
     future = house.start(run)
     house.hear("here")
     states.append(house.row(run.run).state.value)
@@ -79,7 +85,7 @@ def test_run_json_follows_each_state(house):
 
 def test_secrets_are_handed_on_but_written_nowhere(house):
     house.how = "quick"
-    ended = house.boss.supervise(house.admit())
+    ended = house.boss.supervise(house.admit_run())
     assert house.begun() == 1
     for file in (house.home / ended.folder).rglob("*"):
         if file.is_file():
@@ -88,20 +94,20 @@ def test_secrets_are_handed_on_but_written_nowhere(house):
 
 
 def test_an_agent_that_asks_or_fails_says_so(house):
-    run = house.admit()
+    run = house.admit_run()
     future = house.start(run)
     house.orders.send("needs_input")
     asked = future.result()
-    assert (asked.outcome, next_step(asked)) == ("needs_input", "ask")
+    assert (asked.outcome, next_action(asked)) == ("needs_input", "ask")
     house.orders.send("exit 3")
-    failed = house.boss.supervise(house.admit())
+    failed = house.boss.supervise(house.admit_run())
     assert (failed.outcome, failed.exit_code, failed.attempt) == ("crash", 3, 2)
-    assert next_step(failed) == "retry"
+    assert next_action(failed) == "retry"
 
 
 def test_an_agent_over_its_time_is_ended(house):
     house.limits = RunLimits(wall_seconds=0.01, grace_seconds=0.2)
-    ended = house.boss.supervise(house.admit())
+    ended = house.boss.supervise(house.admit_run())
     assert (ended.outcome, ended.ended_by) == ("timeout", "wall_timeout")
 
 
@@ -109,7 +115,7 @@ def test_an_agent_over_its_time_is_ended(house):
     ("error", "outcome"),
     [
         (NotLaunched(Outcome.NETWORK, "GitHub was not reached."), "network"),
-        (OutOfReach("r", "for example."), "config"),
+        (RunNotVisible("r", "for example."), "config"),
     ],
 )
 def test_a_run_that_cannot_be_launched_ends_with_a_reason(house, error, outcome):
@@ -117,7 +123,7 @@ def test_a_run_that_cannot_be_launched_ends_with_a_reason(house, error, outcome)
         raise error
 
     house.launched = fail
-    ended = house.boss.supervise(house.admit())
+    ended = house.boss.supervise(house.admit_run())
     assert (ended.outcome, ended.counted, ended.why) == (outcome, False, error.what)
     assert house.effects(ended) == ["ended", "released"]
 
@@ -127,7 +133,7 @@ def test_a_mistake_of_ours_gives_the_place_back_and_is_seen(house):
         raise ZeroDivisionError("oh")
 
     house.launched = fail
-    run = house.admit()
+    run = house.admit_run()
     with pytest.raises(ZeroDivisionError):
         house.boss.supervise(run)
     ended = house.row(run.run)
@@ -141,7 +147,7 @@ def test_a_full_database_stops_nobody_for_good(house):
         raise StoreFull("No space is left.")
 
     house.launched = fail
-    run = house.admit()
+    run = house.admit_run()
     with pytest.raises(StoreFull):
         house.boss.supervise(run)
     assert house.row(run.run).state is RunState.ADMITTED
@@ -151,8 +157,8 @@ def test_a_full_database_stops_nobody_for_good(house):
 
 def test_a_program_that_is_not_there_is_the_operators(house):
     house.program = "/nowhere/agent"
-    ended = house.boss.supervise(house.admit())
-    assert (ended.outcome, ended.counted, next_step(ended)) == ("config", False, "operator")
+    ended = house.boss.supervise(house.admit_run())
+    assert (ended.outcome, ended.counted, next_action(ended)) == ("config", False, "operator")
     assert ended.ended_by == "not_started"
     assert "/nowhere/agent" in ended.why
 
@@ -169,7 +175,7 @@ def test_a_finish_that_failed_is_done_again_with_the_same_verdict(house):
             raise NotLaunched(Outcome.NETWORK, "The push met no answer.")
 
     house.finished = fail
-    run = house.admit()
+    run = house.admit_run()
     with pytest.raises(NotLaunched):
         house.boss.supervise(run)
     assert house.row(run.run).state is RunState.FINISHING
@@ -183,7 +189,7 @@ def test_a_finish_that_failed_is_done_again_with_the_same_verdict(house):
 def test_many_workers_end_many_runs(house):
     house.how = "quick"
     threads = threading.active_count()
-    futures = [house.start(house.admit(f"t{number}")) for number in range(8)]
+    futures = [house.start(house.admit_run(f"t{number}")) for number in range(8)]
     # They share one place, where only one may live at a time: here they are many tasks.
     assert {future.result().outcome for future in futures} == {"success"}
     assert threading.active_count() <= threads + 5

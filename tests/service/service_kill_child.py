@@ -97,7 +97,7 @@ class ServiceChild:
         """Wait until it has stopped at its step; what that was about."""
         return self.until(lambda: self._stops.pop() if self._stops else None, "a step")
 
-    def shim_of(self, run: str) -> processes.Process | None:
+    def stored_shim(self, run: str) -> processes.Process | None:
         """Return the shim that it started for a run that it has told of, if it did."""
         with suppress(EOFError, ConnectionResetError):  # a service that was killed
             while self._pipe.poll():

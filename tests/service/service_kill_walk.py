@@ -206,7 +206,7 @@ class Walk:
 
     def _shim(self, run: str) -> processes.Process:
         """Return the shim of a run; an earlier service may have started it."""
-        (shim,) = filter(None, (child.shim_of(run) for child in self.children))
+        (shim,) = filter(None, (child.stored_shim(run) for child in self.children))
         assert not gone(shim), f"the shim of {run} left by itself, with {exit_status(shim)}"
         return shim
 

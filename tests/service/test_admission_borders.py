@@ -388,10 +388,10 @@ def test_the_run_that_asked_first_has_its_place_back(monkeypatch):
         admission, "preview", lambda tx, ask, policy, here: None if ask.lease in open_now else NO
     )
     runs = [
-        run("r2", back_wanted_at=at(2), lent_at=at(0)),
-        run("r1", back_wanted_at=at(1), lent_at=at(0)),
-        run("r0", back_wanted_at=None, lent_at=at(0)),
-        run("r3", back_wanted_at=at(0), lent_at=None),
+        run("r2", slot_requested_at=at(2), slot_released_at=at(0)),
+        run("r1", slot_requested_at=at(1), slot_released_at=at(0)),
+        run("r0", slot_requested_at=None, slot_released_at=at(0)),
+        run("r3", slot_requested_at=at(0), slot_released_at=None),
     ]
 
     def found(**more):
@@ -470,10 +470,10 @@ class AdmissionFixture:
             "begin_turn": lambda tx, one: replace(one, state=TaskState.RUNNING),
             "load_turn_input": lambda tx, one: "material",
             "turn_kind": lambda one, material: SimpleNamespace(value="work"),
-            "admit": self._admit,
+            "admit_run": self._admit,
             "acquire": lambda tx, ask, policy, here: self.rows.get("answer", Leased("r", "p")),
             "reacquire": lambda tx, ask, policy, here: self.rows.get("answer", Leased("r", "p")),
-            "regain_place": lambda tx, one: replace(one, lent_at=None),
+            "return_run_slot": lambda tx, one: replace(one, slot_released_at=None),
             "resume_finishing": lambda tx, one: replace(one, state=TaskState.RUNNING),
             "is_in_tree": lambda tx, one, only: one.id in only,
         }.items():
@@ -525,7 +525,7 @@ def test_a_yard_counts_what_the_rows_say(monkeypatch):
         "open_runs": [
             run("r0", "a", state=RunState.STARTING),
             run("r1", "a", state=RunState.RUNNING),
-            run("r2", "stopped", state=RunState.RUNNING, lent_at=at(0)),
+            run("r2", "stopped", state=RunState.RUNNING, slot_released_at=at(0)),
             run("r3", "kid", state=RunState.EXITED),
         ],
         "running": [task("a"), task("kid", parent_task="a"), task("idle", parent_task="b")],
@@ -604,14 +604,14 @@ def test_our_own_part_of_a_task_needs_no_run(monkeypatch):
 
 
 def test_a_run_that_wants_its_place_back_goes_before_all_tasks(monkeypatch):
-    lent = run("r1", "t9", lent_at=at(0), back_wanted_at=at(1), state=RunState.RUNNING)
+    lent = run("r1", "t9", slot_released_at=at(0), slot_requested_at=at(1), state=RunState.RUNNING)
     parent = task("t9", TaskState.RUNNING)
     rows = {"open_runs": [lent], "running": [parent], "tasks": {"t9": parent}}
     fixture = AdmissionFixture(monkeypatch, waiting=[task("w")], **rows)
     seen = Admission(fixture.deps).evaluate()
     assert seen.back is True and seen.choice.task.id == "w"
     found = Admission(fixture.deps).admit(seen, iter([True, False]).__next__)[0][0]
-    assert found == AdmittedTask(parent, replace(lent, lent_at=None), back=True)
+    assert found == AdmittedTask(parent, replace(lent, slot_released_at=None), back=True)
     alone = AdmissionFixture(monkeypatch, **rows)
     assert Admission(alone.deps).admit_next().back
     refused = AdmissionFixture(monkeypatch, answer=NO, **rows)
@@ -738,7 +738,7 @@ class Governor:
         self.said, self.warned, self.writes = [], [], 0
         monkeypatch.setattr(
             dispatch,
-            "demand",
+            "publish_demand",
             lambda tx, pool, project, here, **more: self.said.append((project, more)),
         )
         monkeypatch.setattr(
@@ -797,7 +797,7 @@ LOST = Blocker("c", DependencyState.FAILED, "c has failed.", "Begin it anew.", h
 def test_what_is_hopeless_is_said_first():
     found = gates.dependency_denial((BLOCKER, LOST))
     assert found.gate == HomeGate.DEPENDENCIES and found.remedy == "Begin it anew."
-    assert found.why == "It waits for 2: c has failed. b is queued."
+    assert found.why == "Waiting for 2: c has failed. b is queued."
     assert gates.dependency_denial((replace(BLOCKER, remedy=""),)).remedy == "Wait."
     second = gates.dependency_denial((replace(LOST, remedy=""), BLOCKER))
     assert second.remedy == "Wait for b."
@@ -838,7 +838,7 @@ def test_what_has_changed_about_blockers_is_noted_and_told(notes):
     notes.held, notes.present = {"a": (BLOCKER,)}, {"a": waits}
     (told,) = gates.store_blocker_changes(notes.store)
     assert (told.task.blockers, told.change) == ("noted", BlockerChange.CHANGED)
-    assert told.text == "It waits for 1: b is queued."
+    assert told.text == "Waiting for 1: b is queued."
     assert notes.noted == [("a", (BLOCKER,))] and notes.scopes == [("admission", "tasks")]
     assert notes.asked == [(TaskState.QUEUED,)]
 

@@ -42,9 +42,9 @@ class Yard:
                 SimpleNamespace(task=SimpleNamespace(id=one)) for one in names if one in self.rested
             ],
             "find_run": lambda tx, name: self.run if name == "r1" else None,
-            "lend_place": self._lend,
+            "release_run_slot": self._lend,
             "lend_lease": lambda tx, name, policy: self.leases.append((name, policy)),
-            "want_back": lambda tx, name: self._want_back(name),
+            "request_run_slot": lambda tx, name: self._want_back(name),
             "live_runs": lambda tx: [self.run, *self.others],
             "read_graph": lambda tx, names: self.graph,
             "_build_wait_graph": lambda tx, names, waits: self.ways,
@@ -61,12 +61,12 @@ class Yard:
     def _lend(self, tx, name, by):
         self.lent.append((name, json.loads(by)))
         if self.lendable:
-            self.run = replace(self.run, lent_at="then")
+            self.run = replace(self.run, slot_released_at="then")
         return self.lendable
 
     def _want_back(self, name):
         self.wanted.append(name)
-        self.run = replace(self.run, back_wanted_at="now")
+        self.run = replace(self.run, slot_requested_at="now")
 
     @contextmanager
     def read(self):
@@ -94,7 +94,7 @@ class Yard:
         return lambda: self.rested.update(names)
 
     def come_back(self):
-        self.run = replace(self.run, lent_at=None)
+        self.run = replace(self.run, slot_released_at=None)
 
     def lender(self, run="r1", names=("a",)):
         return ReleasedSlot(self, self.clock, run, names, names)
@@ -193,7 +193,7 @@ def test_a_run_that_ended_meanwhile_ends_the_wait(yard):
 
 
 def test_a_place_that_is_lent_is_asked_for_once(yard):
-    yard.run = replace(yard.run, lent_at="then")
+    yard.run = replace(yard.run, slot_released_at="then")
     yard.events = iter([None, None, yard.come_back])
     yard.lender().come_back(yard.told.append)
     assert yard.wanted == ["r1"] and len(yard.waits) == 3
@@ -201,9 +201,9 @@ def test_a_place_that_is_lent_is_asked_for_once(yard):
 
 def test_a_place_that_was_lent_once_more_meanwhile_is_asked_for_again(yard):
     def lend_again():
-        yard.run = replace(yard.run, back_wanted_at=None)
+        yard.run = replace(yard.run, slot_requested_at=None)
 
-    yard.run = replace(yard.run, lent_at="then")
+    yard.run = replace(yard.run, slot_released_at="then")
     yard.events = iter([lend_again, yard.come_back])
     yard.lender().come_back(yard.told.append)
     assert yard.wanted == ["r1", "r1"]
@@ -295,7 +295,7 @@ def test_what_moves_is_no_standstill(yard):
         ({"task_id": "a"}, True),
         ({"task_id": "needed"}, True),
         ({"task_id": "stranger"}, False),
-        ({"task_id": "a", "lent_at": "then"}, False),
+        ({"task_id": "a", "slot_released_at": "then"}, False),
         ({"task_id": "a", "run": "r1"}, False),
     ],
 )

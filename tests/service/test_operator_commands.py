@@ -149,7 +149,7 @@ def test_what_cannot_be_stopped_says_so(yard):
     yard.command(number, "/hostler stop")
     assert outcome(yard) == (
         "failed",
-        f"The task {yard.task().id} is done: it cannot be stopped. Nothing was changed.",
+        f"Task {yard.task().id} is done and cannot be stopped. Nothing was changed.",
     )
 
 
@@ -265,7 +265,7 @@ def test_a_mistake_is_answered_and_nothing_is_done(yard):
     yard.command(number, "/hostler stop now")
     status, text = outcome(yard)
     assert (status, yard.task().state) == ("refused", TaskState.QUEUED)
-    assert "Allowed: `/hostler stop`." in text
+    assert "Usage: `/hostler stop`." in text
     assert metrics.value(OPERATOR_COMMANDS_SEEN, verb="unknown") == before + 1
 
 

@@ -145,7 +145,7 @@ class Stream:
         """The feeds begin from farther back, and show again what they have shown."""
         with self.store.write() as tx:
             tx.constant("DELETE FROM github_comment_poll_cursors WHERE scope_number = 0")
-            tx.constant("DELETE FROM github_feed_chains")
+            tx.constant("DELETE FROM github_feed_pages")
 
     def commands(self) -> dict[int, tuple[int, str, str]]:
         """What stands on GitHub in the end, and is a command where commands count."""

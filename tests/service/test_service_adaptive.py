@@ -15,12 +15,12 @@ from test_service_tasks import order, put, reach
 
 from hostler.clock import FakeClock
 from hostler.config.settings import Settings
-from hostler.governor.adaptive.model import Breaker, PoolState
+from hostler.governor.adaptive.model import BreakerState, PoolState
 from hostler.governor.adaptive.state import dump_state, load_state
 from hostler.service.context import open_or_create_store
 from hostler.service.pool_admin import AdaptivePoolReporter, PolicyCache
 from hostler.service.service_log import ServiceLog
-from hostler.store.governor import find_overlay, put_overlay
+from hostler.store.governor import find_pool_state, put_pool_state
 from hostler.store.tasks import TaskState
 from hostler.telemetry import names
 from hostler.telemetry.logs import LogDestinations
@@ -35,7 +35,7 @@ def allow(home, **caps):
 
 def known(service):
     with service.app.store.read() as tx:
-        return load_state(find_overlay(tx, "anthropic"))
+        return load_state(find_pool_state(tx, "anthropic"))
 
 
 def test_an_agent_that_dies_of_a_burst_lowers_the_cap_and_parks_nobody(found_town):
@@ -76,9 +76,9 @@ def app(tmp_path):
         yield store, policies, AdaptivePoolReporter(store, policies, service_log), told, lines
 
 
-def learn(store, overlay):
+def learn(store, state):
     with store.write("admission") as tx:
-        put_overlay(tx, "anthropic", dump_state(overlay))
+        put_pool_state(tx, "anthropic", dump_state(state))
 
 
 def test_caps_and_breakers_are_told_when_they_change(app):
@@ -87,7 +87,7 @@ def test_caps_and_breakers_are_told_when_they_change(app):
     learn(store, met)
     caps.report_changes()
     assert (told, lines.getvalue()) == ([], "")
-    learn(store, replace(met, dynamic_cap=2, breaker_state=Breaker.OPEN))
+    learn(store, replace(met, dynamic_cap=2, breaker_state=BreakerState.OPEN))
     caps.report_changes()
     caps.report_changes()
     assert len(told) == 1 and "refuses too often" in told[0]
@@ -107,7 +107,7 @@ def test_a_service_moves_older_state_when_it_starts_and_when_it_looks(app, tmp_p
     assert policies.current().cap("anthropic") == 4
     policies.tidy()
     with store.read() as tx:
-        assert load_state(find_overlay(tx, "anthropic")) == PoolState(dynamic_cap=3)
+        assert load_state(find_pool_state(tx, "anthropic")) == PoolState(dynamic_cap=3)
     caps = {"max_global_agents": 4, "adaptive": True}
     assert json.loads(path.read_text()) == {"pools": {"anthropic": caps}}
 

@@ -131,7 +131,7 @@ def test_a_task_and_its_run_begin_together_or_not_at_all(town, monkeypatch):
     with queued_tasks(town, 1) as store:
         with store.read() as tx:
             before = tasks_in(tx, tuple(TaskState))
-        monkeypatch.setattr(module, "admit", broken)
+        monkeypatch.setattr(module, "admit_run", broken)
         admission = Admission(deps(town, store))
         with pytest.raises(RuntimeError):
             admission.admit_next()

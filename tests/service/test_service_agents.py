@@ -23,7 +23,7 @@ def put(town: Town, path: str, text: str) -> None:
 def test_a_repository_says_itself_what_agents_are_told(town):
     put(town, "AGENTS.md", "Be kind.")
     put(town, ".hostler/prompts/small_job.md", "Our own words: $issue")
-    put(town, ".hostler/prompts/remarks.md", "$nobody")
+    put(town, ".hostler/prompts/comments.md", "$nobody")
     with town.service() as service:
         number, _ = to_review(town, service)
         (run,) = service.runs(service.task(number))

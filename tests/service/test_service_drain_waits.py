@@ -14,7 +14,7 @@ from hostler.governor.leases import release_temporarily as lend_lease
 from hostler.service.runner import ServiceRunner
 from hostler.service.scheduling.task_waits import WAITS_FOR, find_awaited
 from hostler.service.wiring import ServiceMode
-from hostler.store.runs import RunState, change_run, lend_place, live_runs
+from hostler.store.runs import RunState, change_run, live_runs, release_run_slot
 from hostler.store.tasks import Task, TaskState
 from hostler.workflows.manual_tasks import TaskSubmission, submit_task
 
@@ -34,7 +34,7 @@ def waits(town: Fleet, task: Task, *names: str) -> None:
         running = {"state": RunState.RUNNING.value}
         assert change_run(tx, run.run, fence=run.fence, states=list(RunState), values=running)
         by = {**asdict(read_host().holder), WAITS_FOR: [*names]}
-        assert lend_place(tx, run.run, json.dumps(by))
+        assert release_run_slot(tx, run.run, json.dumps(by))
         lend_lease(tx, run.run)
 
 

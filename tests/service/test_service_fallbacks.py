@@ -10,19 +10,19 @@ from why_stage import Stage
 
 from hostler.clock import FakeClock
 from hostler.config.settings import Agent
-from hostler.governor.adaptive.model import Breaker, LeaseSlot, PoolConfig, PoolState
+from hostler.governor.adaptive.model import BreakerState, LeaseSlot, PoolConfig, PoolState
 from hostler.governor.adaptive.state import dump_state
 from hostler.governor.policy import Policy
 from hostler.service.scheduling.admission import Admission, AdmissionDeps
-from hostler.store.governor import put_overlay
+from hostler.store.governor import put_pool_state
 
 CLOCK = FakeClock()
 NOW = CLOCK.now()
-OPEN = {"breaker_state": Breaker.OPEN, "breaker_open_at": NOW}
-HALF = {"breaker_state": Breaker.HALF_OPEN}
+OPEN = {"breaker_state": BreakerState.OPEN, "breaker_open_at": NOW}
+HALF = {"breaker_state": BreakerState.HALF_OPEN}
 
 
-def admitted(overlay: PoolState, policy: str, *, adaptive: bool = True) -> str | None:
+def admitted(state: PoolState, policy: str, *, adaptive: bool = True) -> str | None:
     """Whose agent a new task gets, in a house with these two."""
     with database(CLOCK) as store:
         stage = Stage(store, CLOCK)
@@ -31,7 +31,7 @@ def admitted(overlay: PoolState, policy: str, *, adaptive: bool = True) -> str |
         settings = stage.settings().model_copy(update={"agent": agents})
         stage.put(agent="main")
         with store.write("admission") as tx:
-            put_overlay(tx, "main", dump_state(overlay))
+            put_pool_state(tx, "main", dump_state(state))
         told = Policy(
             memory_floor_mb=0, tuned={"main": PoolConfig(adaptive=adaptive, policy=policy)}
         )
@@ -44,7 +44,7 @@ def admitted(overlay: PoolState, policy: str, *, adaptive: bool = True) -> str |
 
 
 @pytest.mark.parametrize(
-    ("overlay", "agent"),
+    ("state", "agent"),
     [
         (PoolState(**OPEN, breaker_break_seconds=300.0), "spare"),
         # It is over soon, and whoever goes elsewhere stays there.
@@ -58,8 +58,8 @@ def admitted(overlay: PoolState, policy: str, *, adaptive: bool = True) -> str |
         (PoolState(), "main"),
     ],
 )
-def test_a_pool_that_is_held_back_for_long_is_closed_for_new_tasks(overlay, agent):
-    assert admitted(overlay, "served") == agent
+def test_a_pool_that_is_held_back_for_long_is_closed_for_new_tasks(state, agent):
+    assert admitted(state, "served") == agent
 
 
 def test_what_was_learned_closes_nothing_where_nothing_is_learned():

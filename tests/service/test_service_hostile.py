@@ -130,7 +130,7 @@ def test_whatever_stands_in_the_place_of_a_result_becomes_a_question(yard: Yard)
         assert set(states.values()) == {TaskState.NEEDS_INPUT}
         for name, fault in RESULTS.items():
             (asked,) = yard.said(name)
-            assert fault in asked and "How shall it go on?" in asked
+            assert fault in asked and "How should this continue?" in asked
             assert "Answer the question" in yard.status(name)
             yard.person.say(yard.numbers[name], "Behave, please.")
         assert set(yard.settle(service, turns=1).values()) == {REVIEW}
@@ -233,7 +233,7 @@ def test_a_checkout_that_is_not_as_we_made_it_is_blocked_and_can_be_started_anew
         assert set(states.values()) == {TaskState.BLOCKED}
         for name, found in TAMPERED.items():
             (why,) = yard.said(name)
-            assert found in why and "The work cannot go on" in why
+            assert found in why and "**Blocked:**" in why
             assert f"`hostler run alice/stable#{yard.numbers[name]}`" in yard.status(name)
         assert len(yard.person.pulls()) == 1
         for name in TAMPERED:
@@ -290,8 +290,8 @@ def test_a_broken_branch_is_sent_back_and_then_blocked_with_its_work_kept(yard: 
         heads = {one["ref"] for one in yard.person("GET", "/git/matching-refs/heads/agent")}
         for name, found in BRANCHES.items():
             (why,) = yard.said(name)
-            assert found in why and "sent back once to mend this" in why
-            (kept,) = re.findall(r"on the branch `(agent/checkpoint/[^`]+)`", why)
+            assert found in why and "asked once to fix this" in why
+            (kept,) = re.findall(r"on branch `(agent/checkpoint/[^`]+)`", why)
             assert f"refs/heads/{kept}" in heads
             assert "Work.\n" in {yard.read_if_there(path, kept) for path in ("work.md", "left.md")}
             assert f"refs/heads/{yard.task(service, name).branch}" not in heads

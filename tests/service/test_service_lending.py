@@ -59,7 +59,7 @@ done()
 
 def lent(stead: Home, task: str) -> bool:
     (run,) = stead.runs(task)
-    return run.lent_at is not None
+    return run.slot_released_at is not None
 
 
 def test_two_children_one_after_the_other_and_the_parent_waits(stead):

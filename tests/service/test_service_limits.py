@@ -44,7 +44,7 @@ def test_other_tasks_wait_for_the_pool_and_the_operator_opens_it(found_town):
         service.until(lambda: service.all_tasks()[1].gate == "parked")
         found = explained(service, other)
         assert found.denial is not None and found.denial.gate == "parked"
-        assert "Pool anthropic is closed until" in found.denial.why
+        assert "Pool anthropic is parked until" in found.denial.why
         assert "hostler governor resume --provider anthropic" in found.denial.remedy
         assert found.denial.until is not None and service.runs(other) == []
         with service.app.store.write("admission") as tx:

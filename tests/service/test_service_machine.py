@@ -32,7 +32,7 @@ from hostler.governor.leases import attach, release, release_temporarily
 from hostler.governor.policy import Policy
 from hostler.planner.queue import is_root, read_blockers
 from hostler.runs import transitions
-from hostler.runs.outcome import Ending
+from hostler.runs.outcome import RunEnding
 from hostler.service.context import SERVICE_PURPOSE, Presence
 from hostler.service.scheduling.admission import ADMISSION_SCOPES, Admission, AdmissionDeps
 from hostler.service.scheduling.dispatch import DemandReporter
@@ -40,7 +40,7 @@ from hostler.service.scheduling.explain import ExplainInputs, find_task_denial
 from hostler.service.scheduling.gates import PriorityClass, find_denial, priority_class
 from hostler.store.engine.locks import Holder as Process
 from hostler.store.governor import Holder, all_leases
-from hostler.store.runs import LIVE, RunState, lend_place, open_runs, want_back
+from hostler.store.runs import LIVE, RunState, open_runs, release_run_slot, request_run_slot
 from hostler.store.tasks import TaskState, require_task, tasks_in
 from hostler.workflows import commands
 from hostler.workflows.commands import CommandRefused
@@ -178,7 +178,7 @@ class House(RuleBasedStateMachine):
             return True
         self.within_caps()
         if granted.back:
-            assert run.run in before and run.lent_at is None
+            assert run.run in before and run.slot_released_at is None
             return True
         assert run.run not in before
         self.launched[(run.task_id, run.fence)] += 1
@@ -208,7 +208,7 @@ class House(RuleBasedStateMachine):
 
     def within_caps(self) -> None:
         """A grant never leaves more at work than any cap allows."""
-        live = [run for run in self.runs() if run.lent_at is None]
+        live = [run for run in self.runs() if run.slot_released_at is None]
         if self.caps["runs"] > 0:
             assert len(live) <= self.caps["runs"]
         assert len(live) <= self.caps["pool"]
@@ -223,10 +223,10 @@ class House(RuleBasedStateMachine):
     def start(self, run) -> None:
         shim = process(next(self.pids))
         with self.store.write() as tx:
-            run = transitions.begin(tx, run, asdict(shim))
+            run = transitions.store_starting(tx, run, asdict(shim))
         if run.stop_why is None:
             with self.store.write() as tx:
-                attach(tx, transitions.attach(tx, run))
+                attach(tx, transitions.store_running(tx, run))
 
     @precondition(lambda self: self.runs())
     @rule(data=st.data(), outcome=st.sampled_from(Outcome), declared=st.booleans())
@@ -236,14 +236,14 @@ class House(RuleBasedStateMachine):
 
     def end(self, run, outcome, by=DecidedBy.RESULT) -> None:
         verdict = RunVerdict(outcome, by, "So it was.")
-        ending = Ending(verdict, ProcessExit(EndedBy.EXIT, 0), counted=True)
+        ending = RunEnding(verdict, ProcessExit(EndedBy.EXIT, 0), counted=True)
         with self.store.write(*ADMISSION_SCOPES) as tx:
-            run = transitions.exited(tx, run, ending)
+            run = transitions.store_exited(tx, run, ending)
             release(tx, run)
         with self.store.write(*ADMISSION_SCOPES) as tx:
-            run = transitions.finishing(tx, run)
+            run = transitions.store_finishing(tx, run)
         with self.store.write(*ADMISSION_SCOPES) as tx:
-            run = transitions.ended(tx, run)
+            run = transitions.store_ended(tx, run)
             task = require_task(tx, run.task_id)
             seen = Outcome.INTERRUPTED if run.stop_why else outcome
             apply_transition(tx, task, self.step(task, seen, by))
@@ -264,21 +264,25 @@ class House(RuleBasedStateMachine):
         except CommandRefused:
             return
 
-    @precondition(lambda self: [r for r in self.runs(RunState.RUNNING) if r.lent_at is None])
+    @precondition(
+        lambda self: [r for r in self.runs(RunState.RUNNING) if r.slot_released_at is None]
+    )
     @rule(data=st.data())
     def lent(self, data):
-        free = [run for run in self.runs(RunState.RUNNING) if run.lent_at is None]
+        free = [run for run in self.runs(RunState.RUNNING) if run.slot_released_at is None]
         run = data.draw(st.sampled_from(free))
         with self.store.write(*ADMISSION_SCOPES) as tx:
-            assert lend_place(tx, run.run, "{}")
+            assert release_run_slot(tx, run.run, "{}")
             release_temporarily(tx, run.run)
 
-    @precondition(lambda self: [r for r in self.runs() if r.lent_at and not r.back_wanted_at])
+    @precondition(
+        lambda self: [r for r in self.runs() if r.slot_released_at and not r.slot_requested_at]
+    )
     @rule(data=st.data())
     def wanted_back(self, data):
-        away = [run for run in self.runs() if run.lent_at and not run.back_wanted_at]
+        away = [run for run in self.runs() if run.slot_released_at and not run.slot_requested_at]
         with self.store.write(*ADMISSION_SCOPES) as tx:
-            assert want_back(tx, data.draw(st.sampled_from(away)).run)
+            assert request_run_slot(tx, data.draw(st.sampled_from(away)).run)
 
     @rule(which=st.integers(0, 1))
     def crashed(self, which):
@@ -294,7 +298,7 @@ class House(RuleBasedStateMachine):
                 self.end(run, Outcome.INTERRUPTED, DecidedBy.STOP)
                 continue
             with self.store.write(*ADMISSION_SCOPES) as tx:
-                run = transitions.never_started(tx, run)
+                run = transitions.store_never_started(tx, run)
                 release(tx, run)
                 requeue_unstarted(tx, require_task(tx, run.task_id))
             if run.shim:
@@ -346,12 +350,12 @@ class House(RuleBasedStateMachine):
         for _ in range(400):
             self.clock.advance(4000)
             for run in self.runs():
-                if run.lent_at and not run.back_wanted_at:
+                if run.slot_released_at and not run.slot_requested_at:
                     with self.store.write(*ADMISSION_SCOPES) as tx:
-                        want_back(tx, run.run)
+                        request_run_slot(tx, run.run)
             if any(self.admit(service) for service in self.services):
                 continue
-            live = [run for run in self.runs() if not run.lent_at]
+            live = [run for run in self.runs() if not run.slot_released_at]
             if not live:
                 break
             self.end(live[0], Outcome.SUCCESS)
@@ -361,7 +365,7 @@ class House(RuleBasedStateMachine):
         # Who still waits does so for something that needs a person.
         for task in waiting:
             assert task.id in held, f"{task.id} waits for nothing"
-            assert any(one.hopeless or one.standing in PERSON for one in held[task.id])
+            assert any(one.hopeless or one.state in PERSON for one in held[task.id])
         assert self.runs() == []
 
 

@@ -91,7 +91,8 @@ def test_a_task_that_waits_for_another_is_done_as_soon_as_it_is_marked(town):
         waits_for(service, second, "dependencies")
         mark(town, second)
         done = becomes(service, second, TaskState.DONE)
-        assert (done.reason, done.attempt, done.blockers) == ("It was marked as done.", 0, "")
+        assert done.reason == "A DONE file marked it as done."
+        assert (done.attempt, done.blockers) == (0, "")
         assert service.runs(second) == []
         # Nobody had to end for it, and whoever waited for it goes on.
         assert state(service, first) is TaskState.RUNNING
@@ -114,7 +115,7 @@ def test_a_folder_in_place_of_the_mark_ends_the_wait_as_an_error(town):
         wrong = mark(town, second, folder=True)
         failed = becomes(service, second, TaskState.FAILED)
         assert "DONE must be a regular file" in failed.reason
-        assert f"Remove it, then: hostler task retry {second.id}" in failed.reason
+        assert f"Remove the file, then run: hostler task retry {second.id}" in failed.reason
         # And that is what mends it.
         wrong.rmdir()
         with service.app.store.write(*SCOPES) as tx:
@@ -143,7 +144,7 @@ def test_children_at_work_are_waited_for_before_a_marked_task_is_done(found_town
         mark(town, child)
         (town.root / "folder" / "go").touch()
         done = reach(service, parent, TaskState.DONE)
-        assert done.reason == "It was marked as done."
+        assert done.reason == "A DONE file marked it as done."
         assert outcomes(service, done) == ["crash"]
 
 
@@ -256,11 +257,11 @@ def rows(tmp_path: Path) -> Iterator[Rows]:
 
 @pytest.mark.parametrize("state", TaskState)
 def test_there_is_something_to_look_for_only_while_a_task_by_hand_waits(rows, state):
-    assert not rows.marks.wanted()
+    assert not rows.marks.has_waiting_tasks()
     rows.add("issue", repo_full_name=REPO, issue_number=7)
     rows.add("hand", state)
     waits = state in (TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED)
-    assert rows.marks.wanted() == waits
+    assert rows.marks.has_waiting_tasks() == waits
 
 
 def test_nobody_is_looked_at_who_neither_waits_nor_is_waited_for(rows):
@@ -273,7 +274,7 @@ def test_nobody_is_looked_at_who_neither_waits_nor_is_waited_for(rows):
     rows.add("issue", repo_full_name=REPO, issue_number=7)
     rows.mark("issue")
     rows.add("all", depends_on=tuple(f"needed-{state}" for state in states))
-    rows.marks.look()
+    rows.marks.check()
     waits = (TaskState.RETRYING, TaskState.PARKED)
     final = (TaskState.STOPPED, TaskState.DONE, TaskState.AWAITING_FEEDBACK)
     for state in states:
@@ -301,7 +302,7 @@ def test_a_look_costs_one_name_for_each_that_waits_and_no_more_questions(rows, m
         for number in range(20):
             rows.add(f"t{round_}-{number}")
         looked.clear(), asked.clear()
-        rows.marks.look()
+        rows.marks.check()
         seen.append((len(looked), len(asked)))
     (first, questions), (second, same) = seen
     assert (first, second) == (20, 40) and questions == same
@@ -311,10 +312,10 @@ def test_a_mark_that_was_heeded_is_not_written_again(rows):
     rows.add("agent", TaskState.RUNNING, attempt=1)
     rows.add("waits", depends_on=("agent",))
     rows.mark("agent")
-    rows.marks.look()
+    rows.marks.check()
     mark = rows.store.change_mark()
     with rows.store.read() as tx:
         assert require_task(tx, "agent").finishing
         assert read_blockers(tx, [require_task(tx, "waits")]) == {}
-    rows.marks.look()
+    rows.marks.check()
     assert rows.store.change_mark() == mark

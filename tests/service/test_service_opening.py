@@ -5,8 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
+from next_revision import OLD, know_next_revision
 from restart_bench import BROKEN, OK, Bench
-from test_service_restart_kills import OLD, old_layout
+from sqlalchemy.schema import DropTable
+from test_service_restart_kills import old_layout
 
 from hostler.clock import FakeClock
 from hostler.config.settings import Settings
@@ -18,6 +20,7 @@ from hostler.store.engine.backend import find_place
 from hostler.store.engine.locks import HomeLock
 from hostler.store.engine.sqlite import Patience
 from hostler.store.operator import Step, leave_step, peek_step
+from hostler.store.schema import runtime_operations
 from hostler.workflows.commands import RESTART_SCOPES, store_restart_step
 
 
@@ -29,6 +32,7 @@ def outdated(tmp_path, monkeypatch) -> Bench:
 
 def at_step(bench: Bench, monkeypatch, step: Step | None) -> Bench:
     bench.furnish(old_layout())
+    know_next_revision(monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr(revision, "HEAD", OLD)
         with closing(bench.store()) as store:
@@ -89,16 +93,10 @@ def test_one_look_is_no_service_that_takes_tasks(tmp_path):
 
 
 def test_a_database_from_before_such_rows_says_nothing(tmp_path):
-    clock, first = FakeClock(), migrate.Plan(to=revision.REVISIONS[0])
-    migrate.upgrade(
-        tmp_path,
-        find_place(tmp_path),
-        clock=clock,
-        patience=Patience(),
-        progress=lambda _done, _all: None,
-        plan=first,
-    )
-    assert peek_step(find_place(tmp_path), clock, Patience()) is None
+    bench = Bench(tmp_path / "home").furnish()
+    with closing(bench.store()) as store, store.write() as tx:
+        tx.execute(DropTable(runtime_operations))
+    assert peek(bench) is None
 
 
 def test_a_step_is_left_only_where_a_restart_runs(tmp_path):
@@ -124,7 +122,7 @@ class Unfit:
 
     def _fail(self, *_: object, **__: object) -> None:
         self.tries += 1
-        raise StoreError("The upgrade failed.", safe="Every change was undone.")
+        raise StoreError("The upgrade failed.", safe="Every change was rolled back.")
 
     def start(self, rollback, check=OK, leaves: bool = False) -> HostlerError:
         means = self.bench.means(OK, check, rollback, self.became.append)
@@ -160,7 +158,7 @@ def test_an_update_whose_layout_cannot_be_had_is_rolled_back(unfit, monkeypatch)
 def test_without_a_way_back_a_person_is_told_what_to_do(unfit, rollback, check):
     error = unfit.start(rollback, check)
     assert unfit.became == [] and "hostler db upgrade" in error.remedy
-    assert "undone" in error.safe
+    assert "rolled back" in error.safe
     HomeLock.take(unfit.bench.home, unfit.bench.clock).release()
 
 

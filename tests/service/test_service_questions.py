@@ -14,7 +14,7 @@ from intake_yard import database
 from hostler.bus.bus import open_task_bus
 from hostler.bus.message import MessageSender, MessageType
 from hostler.clock import FakeClock
-from hostler.runs import NewRun, admit
+from hostler.runs import NewRun, admit_run
 from hostler.service.running.bus_messages import QuestionForwarder
 from hostler.store.outbox import open_writes
 from hostler.store.tasks import TaskState, change_task, require_task
@@ -33,7 +33,7 @@ class Street:
             task = submit_task(tx, wanted)
             after = replace(task, issue_number=12, state=TaskState.RUNNING, attempt=1)
             self.task = change_task(tx, task, after)
-            admit(tx, NewRun(task.id, "stable", "work", "helper", "command"))
+            admit_run(tx, NewRun(task.id, "stable", "work", "helper", "command"))
         self.troubles: list[BaseException] = []
         self.bus(self.task).create()
         self.start()
@@ -73,11 +73,11 @@ def test_each_question_is_carried_once(steps):
                     asked += 1
                     street.ask(f"Question {asked}?")
                 case "carry":
-                    street.questions.carry()
+                    street.questions.forward()
                 case "rest":
-                    street.questions.carry_rest(street.task)
+                    street.questions.forward_rest(street.task)
                 case "start":
-                    street.questions.carry_unfinished()
+                    street.questions.forward_unfinished()
                 case "restart":
                     street.start()
         found = street.comments()
@@ -90,7 +90,7 @@ def test_what_a_start_finds_left_is_carried_also_of_a_task_at_rest(street):
     with street.store.write(*SCOPES) as tx:
         present = require_task(tx, street.task.id)
         change_task(tx, present, replace(present, state=TaskState.NEEDS_INPUT))
-    street.questions.carry_unfinished()
+    street.questions.forward_unfinished()
     (text,) = street.comments()
     assert "Which colour?" in text and "is at work" not in text
 
@@ -98,7 +98,7 @@ def test_what_a_start_finds_left_is_carried_also_of_a_task_at_rest(street):
 def test_questions_of_people_and_of_the_service_are_not_for_github(street):
     street.ask("Who?", MessageSender.person("ann"))
     street.ask("Who?", MessageSender.service())
-    street.questions.carry_rest(street.task)
+    street.questions.forward_rest(street.task)
     assert street.comments() == []
 
 
@@ -106,5 +106,5 @@ def test_a_bus_that_cannot_be_read_is_told_of_and_ends_nothing(street):
     path = street.bus(street.task).path
     path.unlink(missing_ok=True)
     path.mkdir()
-    street.questions.carry_rest(street.task)
+    street.questions.forward_rest(street.task)
     assert street.troubles

@@ -11,13 +11,13 @@ from why_stage import Stage
 
 from hostler.clock import FakeClock
 from hostler.governor.adaptive.controller import reset
-from hostler.governor.adaptive.model import Breaker, PoolConfig, PoolState
+from hostler.governor.adaptive.model import BreakerState, PoolConfig, PoolState
 from hostler.governor.adaptive.state import dump_state
 from hostler.governor.parking import park, resume
 from hostler.governor.policy import Policy
 from hostler.model import format_timestamp
 from hostler.service.scheduling.admission import ADMISSION_SCOPES
-from hostler.store.governor import all_leases, put_overlay
+from hostler.store.governor import all_leases, put_pool_state
 from hostler.store.operator import ALL, pause, unpause
 from hostler.store.tasks import TaskState
 
@@ -26,8 +26,8 @@ class Learning(Stage):
     """A home whose pool learns."""
 
     def policy(self) -> Policy:
-        knobs = PoolConfig(adaptive=True, hard_max=9, min_dispatch_interval_seconds=0.0)
-        return Policy({"p": self.caps["pool"]}, {"p": knobs}, memory_floor_mb=0)
+        config = PoolConfig(adaptive=True, hard_max=9, min_dispatch_interval_seconds=0.0)
+        return Policy({"p": self.caps["pool"]}, {"p": config}, memory_floor_mb=0)
 
 
 @pytest.fixture
@@ -55,12 +55,12 @@ def full(stage, **caps):
 @contextmanager
 def breaker(stage):
     known = PoolState(
-        breaker_state=Breaker.OPEN,
+        breaker_state=BreakerState.OPEN,
         breaker_open_at=stage.clock.now(),
         breaker_break_seconds=300.0,
     )
     with stage.store.write(*ADMISSION_SCOPES) as tx:
-        put_overlay(tx, "p", dump_state(known))
+        put_pool_state(tx, "p", dump_state(known))
     yield
     with stage.store.write(*ADMISSION_SCOPES) as tx:
         reset(tx, "p")

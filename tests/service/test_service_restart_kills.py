@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from intake_yard import PATIENT
+from next_revision import NEXT, OLD, know_next_revision
 from restart_bench import BROKEN, OK, Bench, die, ended_by
 
 from hostler import __version__
@@ -24,7 +25,6 @@ from hostler.store.engine.backend import find_place
 from hostler.store.engine.locks import HomeLock
 
 KILL = ["sh", "-c", "kill -9 $PPID"]
-OLD = revision.REVISIONS[-2]
 AT_WORK = f"Hostler {__version__} is running."
 
 
@@ -59,7 +59,7 @@ def old_program(bench: Bench, **means: Any) -> None:
 
 def new_program(bench: Bench, lock: int, *, migrates: bool) -> None:
     """What takes over by `exec`, up to the kill."""
-    revision.HEAD = revision.REVISIONS[-1]
+    revision.HEAD = NEXT
     if not migrates:
         migrate.upgrade_under_lock = die
     with lock_and_open(bench.home, Settings(), bench.clock, lock):
@@ -88,8 +88,9 @@ KILLED = [
 
 
 @pytest.mark.parametrize(("means", "failed"), KILLED)
-def test_killed_in_a_step(tmp_path, means, failed):
+def test_killed_in_a_step(tmp_path, means, failed, monkeypatch):
     bench = Bench(tmp_path / "home").furnish(old_layout())
+    know_next_revision(monkeypatch)
     assert ended_by(partial(old_program, bench, **means)) == signal.SIGKILL
     changes = means.get("update") is not None and "rollback" not in means
     if not changes:
@@ -102,8 +103,11 @@ def test_killed_in_a_step(tmp_path, means, failed):
 
 
 @pytest.mark.parametrize("migrates", [False, True])
-def test_killed_after_exec_before_and_after_the_database_was_changed(tmp_path, migrates):
+def test_killed_after_exec_before_and_after_the_database_was_changed(
+    tmp_path, migrates, monkeypatch
+):
     bench = Bench(tmp_path / "home").furnish(old_layout())
+    know_next_revision(monkeypatch)
     become = partial(new_program, bench, migrates=migrates)
     assert ended_by(partial(old_program, bench, update=OK, become=become)) == signal.SIGKILL
     judge(bench, "")

@@ -19,7 +19,7 @@ from hostler.config.settings import Agent, Settings, Tasks
 from hostler.governor.parking import park
 from hostler.model import EPOCH
 from hostler.runs import transitions
-from hostler.service.running.folder_runs import write_task_file
+from hostler.service.running.launch import write_task_file
 from hostler.service.running.run_hooks import RunHooks
 from hostler.service.running.run_state import session_to_resume
 from hostler.service.scheduling.admission import Admission, AdmissionDeps
@@ -143,7 +143,7 @@ def test_a_new_task_goes_to_the_fallback_and_stays_with_it(stage):
     settings = two_agents(stage)
     run = granted_to_the_fallback(stage, settings)
     with stage.store.write(*SCOPES) as tx:
-        run = transitions.attach(tx, transitions.begin(tx, run, {"pid": 1}))
+        run = transitions.store_running(tx, transitions.store_starting(tx, run, {"pid": 1}))
         # The service leaves with its agents, so this attempt will not count.
         work_of(settings).requeue(tx, replace(run, session="s"))
     assert where(stage, settings, run.task_id) == "spare"
@@ -156,7 +156,7 @@ def test_a_fallback_that_never_started_binds_nobody(stage):
         task = require_task(tx, run.task_id)
         # What is noted on the way to an agent's start.
         change_task(tx, task, replace(task, progress="clean-abc"))
-        run = transitions.never_started(tx, transitions.begin(tx, run, {"pid": 1}))
+        run = transitions.store_never_started(tx, transitions.store_starting(tx, run, {"pid": 1}))
         work_of(settings).requeue(tx, run)
     assert where(stage, settings, run.task_id) == "main"
     assert where(stage, settings, run.task_id, {"main"}) == "spare"

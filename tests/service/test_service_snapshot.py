@@ -21,7 +21,7 @@ from hostler.agents.outcomes import Outcome
 from hostler.clock import FakeClock
 from hostler.governor.parking import park
 from hostler.model import RepoName, format_timestamp, parse_timestamp
-from hostler.runs import NewRun, admit
+from hostler.runs import NewRun, admit_run
 from hostler.service.context import Presence
 from hostler.service.scheduling.admission import ADMISSION_SCOPES
 from hostler.service.scheduling.explain import explain_task
@@ -98,7 +98,7 @@ def end_run(stage, task, seconds, outcome, ago=0.0):
         "ended_at": format_timestamp(now),
     }
     with stage.store.write(*ADMISSION_SCOPES) as tx:
-        run = admit(tx, NewRun(task.id, task.project, "work", "helper", "command", "p"))
+        run = admit_run(tx, NewRun(task.id, task.project, "work", "helper", "command", "p"))
         assert change_run(tx, run.run, fence=run.fence, states=[run.state], values=values)
 
 

@@ -49,7 +49,7 @@ def families(draw) -> TaskFamily:
 def test_only_what_is_outside_and_rests_is_waited_for_in_vain(family):
     for one in find_unserved_waits(family):
         assert one.task in family.names and one.name not in family.names
-        standings = [b.standing for b in family.held.get(one.task, ()) if b.name == one.name]
+        standings = [b.state for b in family.held.get(one.task, ()) if b.name == one.name]
         in_vain = any(standing is not DependencyState.RUNNING for standing in standings)
         assert in_vain or (one.task in family.waits and one.name not in family.working)
         assert f"{one.task} waits for {one.name}, and nobody works on that" in str(one)

@@ -18,7 +18,7 @@ from hostler.governor.parking import park
 from hostler.governor.policy import Policy
 from hostler.model import RepoName
 from hostler.planner.dependencies import BadDependency, DependencyCycle
-from hostler.runs import NewRun, admit
+from hostler.runs import NewRun, admit_run
 from hostler.service.context import SERVICE_PURPOSE, Presence
 from hostler.service.scheduling.task_waits import (
     exit_code_of,
@@ -76,7 +76,7 @@ class Desk:
     def begin(self, task):
         self.put(task, TaskState.RUNNING, attempt=1)
         with self.store.write(*SUBMIT_SCOPES) as tx:
-            run = admit(tx, NewRun(task.id, task.project, "work", "helper", "command"))
+            run = admit_run(tx, NewRun(task.id, task.project, "work", "helper", "command"))
             acquire(
                 tx, LeaseRequest(run.run, task.project, "", task_id=task.id), POLICY, read_host()
             )
@@ -269,7 +269,7 @@ def test_a_child_stands_below_its_parent(repo_context):
 @pytest.mark.parametrize("state", [TaskState.STOPPED, TaskState.DONE, TaskState.FAILED])
 def test_nothing_comes_from_a_task_that_is_over(repo_context, state):
     parent = repo_context.put(repo_context.task(), state)
-    with pytest.raises(NotSubmitted, match="nothing new comes from it"):
+    with pytest.raises(NotSubmitted, match="cannot get new child tasks"):
         repo_context.take("Late.", parent=parent.id)
 
 
@@ -358,7 +358,7 @@ def test_a_run_does_not_wait_for_itself(repo_context):
         with pytest.raises(DependencyCycle):
             wait_for_tasks(repo_context.store, repo_context.clock, [name], run.run)
     with repo_context.store.read() as tx:
-        assert find_run(tx, run.run).lent_at is None
+        assert find_run(tx, run.run).slot_released_at is None
 
 
 # -- stopping -------------------------------------------------------------------------------

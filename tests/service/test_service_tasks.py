@@ -123,10 +123,10 @@ def test_done_before_the_first_attempt_starts_no_agent(town):
             marked.append(submit_task(tx, order(town)))
         done = reach(service, marked[0], TaskState.DONE)
         assert not (town.root / "folder" / "made").exists()
-        assert done.reason == "It was marked as done."
+        assert done.reason == "A DONE file marked it as done."
         (run,) = service.runs(done)
         # It says what happened: nobody asked for its end, and there was no agent.
-        assert (run.outcome, run.why) == ("success", "It was marked as done.")
+        assert (run.outcome, run.why) == ("success", "A DONE file marked it as done.")
         assert run.stop_why is None and not run.counted
 
 

@@ -43,11 +43,11 @@ ENDS = {
     "unscripted": (PARKED, "wrong.toml has 1 mistake: ", "docs/internals/agents.md"),
     "unprepared": (PARKED, "The setup command", "no compiler", "Mend `setup_command`"),
     "readonly": (PARKED, "denied to hostler-bot", "Give the token read and write access"),
-    "untested": (BLOCKED, "failed", "boom", "sent back once", "agent/checkpoint/1-notes-"),
-    "babbling": (ASKING, "result.json is not JSON", "How shall it go on?"),
-    "crashing": (ASKING, "It exited with 3.", "How shall it go on?"),
-    "endless": (ASKING, "It reached its time limit", "How shall it go on?"),
-    "silent": (ASKING, "It was silent for too long", "How shall it go on?"),
+    "untested": (BLOCKED, "failed", "boom", "asked once to fix this", "agent/checkpoint/1-notes-"),
+    "babbling": (ASKING, "result.json is not JSON", "How should this continue?"),
+    "crashing": (ASKING, "It exited with 3.", "How should this continue?"),
+    "endless": (ASKING, "It reached its time limit", "How should this continue?"),
+    "silent": (ASKING, "It was silent for too long", "How should this continue?"),
 }
 # These never get as far as an issue: whoever runs the service is told, once.
 TOLD = {
@@ -210,7 +210,7 @@ def test_a_pull_request_that_a_person_ends_while_its_agent_works(
         service.rested()
         for name in ("shut", "pruned"):
             (status,) = town.said(name, 1)
-            assert "was closed without merging" in status and "can start it again" in status
+            assert "was closed without merging" in status and "to start again" in status
             assert len(town.of(name).pulls()) == 1
         require_no_defect(service)
 

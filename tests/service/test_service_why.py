@@ -28,7 +28,7 @@ from hostler.service.scheduling.explain import (
 from hostler.service.scheduling.gates import WAITING_STATES, HomeGate
 from hostler.store.governor import take_turn
 from hostler.store.operator import ALL, pause, project_scope
-from hostler.store.runs import open_runs, want_back
+from hostler.store.runs import open_runs, request_run_slot
 from hostler.store.tasks import TaskState, change_task, note_gate, require_task, tasks_in
 
 
@@ -211,7 +211,7 @@ def test_of_lent_places_the_first_that_is_wanted_back_comes_back_first(stage):
         stage.clock.advance(1)
         with stage.store.write(*ADMISSION_SCOPES) as tx:
             (run,) = open_runs(tx, task_id=task.id)
-            assert want_back(tx, run.run)
+            assert request_run_slot(tx, run.run)
     assert stage.next().task.id == first.id
     assert stage.next().task.id == second.id
 

@@ -80,7 +80,7 @@ class Town:
         treasurer = BudgetReporter(
             self.app, bus_notifier, lambda task, usage: self.told.append(task)
         )
-        treasurer.look(self.task(name))
+        treasurer.report(self.task(name))
 
     def held(self, name: str):
         policy = Policy(caps={"p": 9}, memory_floor_mb=0)
@@ -145,7 +145,7 @@ def test_a_used_up_day_is_asked_about_once_where_it_was_met(open_town):
     for one in (name, other, name):
         town.look(one)
     (asked,) = town.said()
-    assert "5.50 of 5.00 USD" in asked and "Shall it go on?" in asked
+    assert "5.50 of 5.00 USD" in asked and "No further agents start" in asked
 
 
 def test_people_are_told_once_at_each_level(open_town):
@@ -162,7 +162,7 @@ def test_people_are_told_once_at_each_level(open_town):
     town.ran(name, 5, 3)
     for _ in range(3):
         town.look(name)
-    assert len(town.said()) == 2 and "Shall it go on?" in town.said()[1]
+    assert len(town.said()) == 2 and "No further agents start" in town.said()[1]
     assert town.told == [name, name] and len(town.on_bus(name)) == 2
 
 
@@ -171,7 +171,7 @@ def test_a_task_by_hand_is_told_of_on_its_bus_alone(open_town):
     name = town.by_hand()
     town.ran(name, 1.0)
     town.look(name)
-    assert town.said() == [] and "Shall it go on?" in town.on_bus(name)[0]
+    assert town.said() == [] and "No further agents start" in town.on_bus(name)[0]
 
 
 def test_what_is_left_of_a_finished_run_is_not_held(open_town):

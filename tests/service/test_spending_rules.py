@@ -81,7 +81,7 @@ def test_levels_rise_with_what_is_spent(spent, limit, percent):
 def test_what_cannot_be_told_is_said(unpriced):
     sentence = BudgetUsage("per_task_usd", "This task", 20, Spent(3.5, unpriced)).sentence
     assert "3.50 of 20.00 USD" in sentence
-    assert ("named no cost" in sentence) == (unpriced > 0)
+    assert ("reported no cost" in sentence) == (unpriced > 0)
 
 
 def test_a_day_is_full_again_at_midnight_and_a_task_is_not():

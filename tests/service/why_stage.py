@@ -15,14 +15,14 @@ from hostler.governor.holders import HostView
 from hostler.governor.leases import acquire, attach, release_temporarily
 from hostler.governor.policy import Policy
 from hostler.model import format_timestamp
-from hostler.runs import NewRun, admit, transitions
+from hostler.runs import NewRun, admit_run, transitions
 from hostler.service.context import SERVICE_PURPOSE, Presence
 from hostler.service.scheduling.admission import ADMISSION_SCOPES, Admission, AdmissionDeps
 from hostler.service.scheduling.explain import ExplainInputs, explain_task
 from hostler.service.scheduling.workers import GlobalWorkLimiter
 from hostler.store.engine.locks import Holder as Process
 from hostler.store.governor import Holder
-from hostler.store.runs import lend_place, open_runs, want_back
+from hostler.store.runs import open_runs, release_run_slot, request_run_slot
 from hostler.store.tasks import TaskState, change_task, require_task, tasks_in
 from hostler.workflows.manual_tasks import CHILDREN_BLOCKER, TaskSubmission, submit_task
 
@@ -77,7 +77,7 @@ class Stage:
         for _ in {*(run.task_id for run in runs), *(task.id for task in running)}:
             limiter.force()
         for run in runs:
-            if run.lent_at:
+            if run.slot_released_at:
                 limiter.release()
         return self.admission().admit_next() if limiter.try_acquire() else None
 
@@ -106,18 +106,18 @@ class Stage:
         with self.store.write(*ADMISSION_SCOPES) as tx:
             present = require_task(tx, task.id)
             change_task(tx, present, replace(present, state=TaskState.RUNNING, attempt=1))
-            run = admit(tx, NewRun(task.id, task.project, "work", "helper", "command", "p"))
+            run = admit_run(tx, NewRun(task.id, task.project, "work", "helper", "command", "p"))
             granted = acquire(
                 tx, LeaseRequest(run.run, task.project, "p"), Policy({"p": 99}), self.here(1)
             )
             assert granted.lease == run.run
-            run = transitions.begin(tx, run, asdict(process(50)))
-            attach(tx, transitions.attach(tx, run))
+            run = transitions.store_starting(tx, run, asdict(process(50)))
+            attach(tx, transitions.store_running(tx, run))
             if lent:
-                assert lend_place(tx, run.run, json.dumps(asdict(process(60))))
+                assert release_run_slot(tx, run.run, json.dumps(asdict(process(60))))
                 release_temporarily(tx, run.run)
             if lent and back:
-                assert want_back(tx, run.run)
+                assert request_run_slot(tx, run.run)
         return run
 
 

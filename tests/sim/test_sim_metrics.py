@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hostler.governor.gates import ProjectDemand
+from hostler.sim.metrics import SHARE_WINDOW, MetricsCollector, Sample
 from hostler.sim.scenario import Scenario
-from hostler.sim.tally import SHARE_WINDOW, Moment, Tally
 
 # A look every ten seconds; an answer is worth eight seconds of a place.
 DAY = Scenario(
@@ -20,14 +20,14 @@ DAY = Scenario(
 HALF = 1800.0
 
 
-def tally(**more: int) -> Tally:
-    found = Tally(DAY)
+def tally(**more: int) -> MetricsCollector:
+    found = MetricsCollector(DAY)
     for name, value in more.items():
         setattr(found, name, value)
     return found
 
 
-def answers(found: Tally, number: int, project: str = "ant", now: float = 0.0) -> None:
+def answers(found: MetricsCollector, number: int, project: str = "ant", now: float = 0.0) -> None:
     for _ in range(number):
         found.answered(now, project, DAY.request_seconds)
 
@@ -63,8 +63,8 @@ def test_refusals_and_deaths_are_told_per_thousand_starts():
     assert tally(limits=5).metrics()["limits_per_1000"] == 5000
 
 
-def seen(found: Tally, seconds: float, active: int, could: float) -> None:
-    found.seen(Moment(seconds, could, 99, active), could)
+def seen(found: MetricsCollector, seconds: float, active: int, could: float) -> None:
+    found.seen(Sample(seconds, could, 99, active), could)
 
 
 def test_the_recovery_ends_when_nine_tenths_of_what_could_run_does():

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.governor.adaptive.model import LeaseSlot
-from hostler.sim import agents
-from hostler.sim.agents import Agent, Task
+from hostler.sim import workload
 from hostler.sim.provider import Provider
 from hostler.sim.scenario import HELD_OUT, MAIN, Scenario
-from hostler.sim.workload import Piece, bursts, project_names
+from hostler.sim.workload import Agent, Piece, Task, bursts, project_names
 
 STEADY = Scenario(name="steady", hours=1, ceilings=(((0, 8),),), noise=0)
 waits = st.lists(st.floats(0, 30), min_size=1, max_size=60)
@@ -60,7 +59,7 @@ def test_the_noise_is_a_tenth_around_the_ceiling():
 
 @given(st.integers(1, 30), st.integers())
 def test_the_backoff_doubles_up_to_a_minute_give_or_take_a_half(misses, seed):
-    wait = agents.backoff(MAIN, misses, Random(seed))
+    wait = workload.refusal_delay(MAIN, misses, Random(seed))
     middle = min(2 ** (misses - 1), 60)
     assert 0.5 * middle <= wait <= 1.5 * middle
 
@@ -72,21 +71,21 @@ def agent(left: int = 50) -> Agent:
 def test_ten_refusals_in_a_row_kill_and_half_of_the_work_is_lost():
     one = agent()
     for _ in range(20):
-        agents.served(one)
-    assert [agents.refused(one, MAIN) for _ in range(10)] == [False] * 9 + [True]
+        workload.after_answer(one)
+    assert [workload.after_refusal(one, MAIN) for _ in range(10)] == [False] * 9 + [True]
     assert (one.task.left, one.task.deaths) == (40, 1)
 
 
 def test_an_answer_in_between_saves_it():
     one = agent()
     for _ in range(5):
-        assert not any(agents.refused(one, MAIN) for _ in range(9))
-        agents.served(one)
+        assert not any(workload.after_refusal(one, MAIN) for _ in range(9))
+        workload.after_answer(one)
 
 
 def test_the_work_is_over_after_its_last_answer():
     one = agent(left=3)
-    assert [agents.served(one) for _ in range(3)] == [False, False, True]
+    assert [workload.after_answer(one) for _ in range(3)] == [False, False, True]
 
 
 @given(st.integers(0, 50))
@@ -128,7 +127,7 @@ def test_a_pace_changes_nothing_else_of_the_work():
 def test_a_slow_agent_takes_longer_for_each_request(pace, seed):
     one = agent()
     one.task.piece = replace(one.task.piece, pace=pace)
-    assert 4 * pace <= agents.next_request(MAIN, one, Random(seed)) <= 12 * pace
+    assert 4 * pace <= workload.next_request(MAIN, one, Random(seed)) <= 12 * pace
 
 
 def test_bursts_come_to_all_projects_in_stages_of_all_widths():

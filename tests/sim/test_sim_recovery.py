@@ -9,14 +9,12 @@ import pytest
 from pydantic import ValidationError
 
 from hostler.errors import HostlerError
-from hostler.sim.agents import Agent, Task
+from hostler.sim.metrics import METRICS, MetricsCollector, Sample
 from hostler.sim.policies import CONTESTANTS
-from hostler.sim.report import as_json, table
-from hostler.sim.room import Room
 from hostler.sim.scenario import MAIN, SCENARIOS, Scenario, read_scenario
-from hostler.sim.tally import METRICS, Moment, Tally
-from hostler.sim.tournament import Entry, Standing
-from hostler.sim.world import World
+from hostler.sim.tournament import Entry, PolicyResult, as_json, table
+from hostler.sim.workload import Agent, Task
+from hostler.sim.world import Room, World
 
 LOW, HIGH = (0, 3), (5, 9)
 
@@ -51,10 +49,10 @@ def test_a_recovery_is_measured_where_a_ceiling_rises_within_the_run(told: dict[
     assert Scenario(**told).rise == (None if rise is None else pytest.approx(rise))
 
 
-def standing(scenario: Scenario) -> Standing:
-    tally = Tally(scenario)
-    tally.seen(Moment(6 * 3600.0, 10.0, 9, 9), 10.0)
-    return Standing("aimd", (Entry("aimd", 1, tally.metrics(), ()),))
+def standing(scenario: Scenario) -> PolicyResult:
+    tally = MetricsCollector(scenario)
+    tally.seen(Sample(6 * 3600.0, 10.0, 9, 9), 10.0)
+    return PolicyResult("aimd", (Entry("aimd", 1, tally.metrics(), ()),))
 
 
 def test_what_was_not_measured_is_in_no_result_and_a_dash_in_the_table():
@@ -71,7 +69,7 @@ def test_what_was_measured_is_in_all_of_them():
     assert cells(risen)["recovery_min"] == "60.0"
 
 
-def cells(one: Standing) -> dict[str, str]:
+def cells(one: PolicyResult) -> dict[str, str]:
     head, row = (line.split() for line in table([one]).splitlines())
     return dict(zip(head, row, strict=True))
 

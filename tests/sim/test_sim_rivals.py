@@ -8,14 +8,14 @@ import pytest
 
 from hostler.governor.adaptive.model import (
     LeaseSlot,
+    LimitReport,
     PoolConfig,
     PoolLoad,
     PoolState,
     Reason,
-    Report,
     Source,
 )
-from hostler.sim.rivals import Netflix
+from hostler.sim.policies import Netflix
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANT = LeaseSlot("ant", "1")
@@ -24,16 +24,16 @@ NETFLIX = Netflix()
 
 
 def running(active: int, cap: int = 20) -> PoolState:
-    return NETFLIX.passed(KNOBS, PoolState(dynamic_cap=cap), NOW, PoolLoad(active, True))
+    return NETFLIX.advance(KNOBS, PoolState(dynamic_cap=cap), NOW, PoolLoad(active, True))
 
 
-def refused(overlay: PoolState) -> int:
-    report = Report(ANT, Source.LIVE, Reason.BURST)
-    return NETFLIX.cap(KNOBS, NETFLIX.limited(KNOBS, overlay, NOW, report))
+def refused(state: PoolState) -> int:
+    report = LimitReport(ANT, Source.LIVE, Reason.BURST)
+    return NETFLIX.cap(KNOBS, NETFLIX.on_limit(KNOBS, state, NOW, report))
 
 
-def answered(overlay: PoolState, times: int = 1) -> int:
-    return NETFLIX.cap(KNOBS, NETFLIX.answered(KNOBS, overlay, NOW, ANT, times))
+def answered(state: PoolState, times: int = 1) -> int:
+    return NETFLIX.cap(KNOBS, NETFLIX.on_answers(KNOBS, state, NOW, ANT, times))
 
 
 @pytest.mark.parametrize(("cap", "then"), [(20, 18), (11, 9), (2, 1), (1, 1)])

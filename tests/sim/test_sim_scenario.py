@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hostler.errors import HostlerError
-from hostler.sim.report import parameters
 from hostler.sim.scenario import HELD_OUT, MAIN, SCENARIOS, Scenario, find_scenario
+from hostler.sim.tournament import parameters
 
 
 def test_the_main_ceiling_falls_rises_and_is_gone_for_ten_minutes():

@@ -9,15 +9,13 @@ from typing import NamedTuple
 
 import pytest
 
-from hostler.sim.agents import Agent, Task
+from hostler.sim.metrics import METRICS, MetricsCollector, Sample
 from hostler.sim.policies import CONTESTANTS
 from hostler.sim.provider import Provider
-from hostler.sim.room import Room
 from hostler.sim.scenario import MAIN, Scenario
-from hostler.sim.tally import METRICS, Moment, Tally
 from hostler.sim.tournament import tournament
-from hostler.sim.workload import Piece, bursts
-from hostler.sim.world import World
+from hostler.sim.workload import Agent, Piece, Task, bursts
+from hostler.sim.world import Room, World
 
 # A fall, an outage and a rise in an hour, with two pools and short work.
 SHORT = Scenario(
@@ -45,11 +43,11 @@ class Watched(World):
         self.finished[agent.task.piece.name] += 1
         super()._done(now, room, agent)
 
-    def run(self) -> Tally:
+    def run(self) -> MetricsCollector:
         start = Room.start
 
         def noted(room: Room, now: float, project: str) -> Agent:
-            free = room.running < room.cap and room.shut(now) is None
+            free = room.running < room.cap and room.closed_gate(now) is None
             agent = start(room, now, project)
             self.starts.append(Start(free, sum(room.active.values()) == room.running))
             return agent
@@ -67,13 +65,13 @@ class Start(NamedTuple):
 
 
 @cache
-def day(policy: str) -> tuple[Watched, Tally]:
+def day(policy: str) -> tuple[Watched, MetricsCollector]:
     """Return one simulated day of each policy, for everything that is said about days."""
     world = Watched(policy)
     return world, world.run()
 
 
-def numbers(tally: Tally) -> tuple[dict[str, float], list[Moment]]:
+def numbers(tally: MetricsCollector) -> tuple[dict[str, float], list[Sample]]:
     return tally.metrics(), tally.moments
 
 
@@ -147,7 +145,7 @@ def test_silent_agents_are_heard_of_when_they_die_and_not_before():
     silent = World(loud.model_copy(update={"tells": False}), CONTESTANTS["aimd"], 1)
     for world in (heard, silent):
         world.run()
-    events = [sum(room.overlay.rate_limit_events for room in w.rooms) for w in (heard, silent)]
+    events = [sum(room.state.rate_limit_events for room in w.rooms) for w in (heard, silent)]
     assert events == [heard.tally.limits, silent.tally.deaths]
     assert silent.tally.limits > silent.tally.deaths > 0
 
@@ -199,9 +197,9 @@ def test_a_tournament_is_the_same_on_any_number_of_processes():
 
 
 def test_a_recovery_that_never_came_lasted_until_the_end():
-    assert Tally(MAIN).metrics()["recovery_min"] == 7 * 60
-    tally = Tally(MAIN)
-    tally.seen(Moment(10 * 3600.0, 0.0, 8, 8), 0.0)
+    assert MetricsCollector(MAIN).metrics()["recovery_min"] == 7 * 60
+    tally = MetricsCollector(MAIN)
+    tally.seen(Sample(10 * 3600.0, 0.0, 8, 8), 0.0)
     assert tally.metrics()["recovery_min"] == 7 * 60
-    tally.seen(Moment(11 * 3600.0, 10.0, 9, 9), 10.0)
+    tally.seen(Sample(11 * 3600.0, 10.0, 9, 9), 10.0)
     assert tally.metrics()["recovery_min"] == 6 * 60

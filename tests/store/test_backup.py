@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from children import Child
 from database import HASTY, PATIENT, Database, no_progress
+from next_revision import NEXT, OLD, know_next_revision
 from sqlalchemy import insert
 
 from file_rights import give_up_rights
@@ -35,7 +36,6 @@ from hostler.store.admin.backup import (
     verify_backup,
 )
 from hostler.store.admin.inspect import vacuum
-from hostler.store.admin.migrate import Plan
 from hostler.store.admin.revision import HEAD
 from hostler.store.engine.locks import home_lock
 from hostler.store.engine.postgres import migration_lock
@@ -152,12 +152,12 @@ def test_a_missing_database_can_be_restored(sqlite_database, tmp_path):
     assert "before" in keys(other)
 
 
-def test_an_older_backup_is_restored_and_then_upgraded(empty):
-    empty.upgrade(Plan(to="0001"))
-    file = empty.upgrade().backup.path
-    assert go_back(empty, file).backup.revision == "0001"
-    assert empty.upgrade().before == "0001"
-    assert empty.inspect().sound
+def test_an_older_backup_is_restored_and_then_upgraded(database, monkeypatch):
+    know_next_revision(monkeypatch)
+    file = database.upgrade().backup.path
+    assert go_back(database, file).backup.revision == OLD
+    assert database.upgrade().before == OLD
+    assert database.inspect().sound
 
 
 def no_backup(tmp_path, kind):
@@ -458,17 +458,18 @@ def modes(folder):
     return {path.name: mode for path, mode in found.items() if mode & 0o077}
 
 
-def test_whatever_is_made_is_for_its_owner_alone(empty):
+def test_whatever_is_made_is_for_its_owner_alone(empty, monkeypatch):
     old = os.umask(0)
     try:
-        empty.upgrade(Plan(to="0001"))
+        empty.upgrade()
+        know_next_revision(monkeypatch)
         empty.upgrade()
         put(empty, "a")
         with closing(empty.open()) as store, store.write() as tx:
             tx.execute(insert(store_meta).values(key="b", value="x"))
             assert modes(empty.home) == {}
         file = empty.home / "new" / "folders" / "copy"
-        take_backup(empty.place, file, HEAD, no_progress)
+        take_backup(empty.place, file, NEXT, no_progress)
         go_back(empty, file)
         put(empty, "c")
     finally:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from database import Database
+from next_revision import know_next_revision
 
 from hostler import health
 from hostler.clock import FakeClock
 from hostler.health import CheckContext, CheckStatus
 from hostler.store import checks
-from hostler.store.admin.migrate import Plan
 
 
 @pytest.fixture
@@ -49,9 +49,9 @@ def test_a_missing_database_is_something_to_do(empty, ask):
     assert ask(empty, checks.write_ahead_log).status is CheckStatus.SKIPPED
 
 
-def test_an_older_layout_is_something_to_do(empty, ask):
-    empty.upgrade(Plan(to="0001"))
-    assert "upgrade" in ask(empty, checks.database).remedy
+def test_an_older_schema_is_something_to_do(database, ask, monkeypatch):
+    know_next_revision(monkeypatch)
+    assert "upgrade" in ask(database, checks.database).remedy
 
 
 def test_a_damaged_database_is_a_failure_with_evidence(home, ask):

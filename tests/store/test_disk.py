@@ -12,6 +12,7 @@ import pytest
 from children import Child
 from database import PATIENT, Database
 from mounts import fill, read_only, small_disk
+from next_revision import OLD, know_next_revision, next_plan
 from sqlalchemy import delete, insert, select
 
 from file_rights import give_up_rights
@@ -19,7 +20,6 @@ from hostler.clock import SystemClock
 from hostler.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 from hostler.store.admin.backup import read_meta
 from hostler.store.admin.inspect import vacuum
-from hostler.store.admin.migrate import Plan
 from hostler.store.schema import store_meta
 
 
@@ -93,16 +93,17 @@ def test_a_full_disk_swallowed_by_the_caller_commits_nothing(on_disk):
         assert not [key for key in keys(store) if key.startswith("n")]
 
 
-def test_opening_and_upgrading_on_a_full_disk_say_so(disk):
+def test_opening_and_upgrading_on_a_full_disk_say_so(disk, monkeypatch):
     database = Database(disk / "home")
-    database.upgrade(Plan(to="0001"))
+    database.upgrade()
     filler = fill(disk)
     with pytest.raises(StoreFull):
-        database.upgrade()
+        database.upgrade(next_plan())
     assert not list((database.home / "backups").glob("*")) or not list(
         (database.home / "backups").glob("*.part")
     )
     filler.unlink()
+    know_next_revision(monkeypatch)
     assert database.upgrade().changed
     assert database.inspect().sound
 
@@ -115,7 +116,7 @@ def test_a_backup_that_does_not_fit_leaves_no_half(on_disk, disk):
     fill(disk)
     target = disk / "copy.db"
     with pytest.raises(StoreFull):
-        take_backup(on_disk.place, target, "0002", lambda done, total: None)
+        take_backup(on_disk.place, target, OLD, lambda done, total: None)
     assert not list(disk.glob("copy.db*"))
 
 
@@ -126,7 +127,7 @@ def test_a_read_only_disk_is_named_and_nothing_is_lost(on_disk, disk):
         with pytest.raises(StoreReadOnly), closing(on_disk.open()) as store:
             put(store, "a")
         with pytest.raises(StoreReadOnly):
-            on_disk.upgrade(Plan(to="0001"))
+            on_disk.upgrade(next_plan())
     with closing(on_disk.open()) as store:
         assert "before" in keys(store)
         put(store, "after")

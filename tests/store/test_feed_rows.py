@@ -14,13 +14,13 @@ from hostler.store.inbox import (
     pending_inbox_rows,
 )
 from hostler.store.repositories import (
-    clear_moved,
-    find_chain,
+    clear_changed_pull_request,
+    find_feed_pages,
     forget_threads,
     lapse_threads,
-    mark_moved,
-    pulls_moved,
-    save_chain,
+    list_changed_pull_requests,
+    mark_pull_requests_changed,
+    save_feed_pages,
     threads_in_step,
 )
 
@@ -40,27 +40,27 @@ def scanned(number=7, *keys, observed=(), at=MOMENT, last=5):
 
 def test_a_chain_is_kept_replaced_and_dropped(store):
     with store.write() as tx:
-        assert find_chain(tx, HERE, "repo_issues", 0) == ""
-        save_chain(tx, HERE, "repo_issues", 0, "one")
-        save_chain(tx, HERE, "pull", 2**40, "other")
-        save_chain(tx, HERE, "repo_issues", 0, "two")
-        assert find_chain(tx, HERE, "repo_issues", 0) == "two"
-        save_chain(tx, HERE, "repo_issues", 0, "")
+        assert find_feed_pages(tx, HERE, "repo_issues", 0) == ""
+        save_feed_pages(tx, HERE, "repo_issues", 0, "one")
+        save_feed_pages(tx, HERE, "pull", 2**40, "other")
+        save_feed_pages(tx, HERE, "repo_issues", 0, "two")
+        assert find_feed_pages(tx, HERE, "repo_issues", 0) == "two"
+        save_feed_pages(tx, HERE, "repo_issues", 0, "")
     with store.read() as tx:
-        assert find_chain(tx, HERE, "repo_issues", 0) == ""
-        assert find_chain(tx, HERE, "pull", 2**40) == "other"
+        assert find_feed_pages(tx, HERE, "repo_issues", 0) == ""
+        assert find_feed_pages(tx, HERE, "pull", 2**40) == "other"
 
 
 def test_pull_requests_that_moved_are_kept_until_they_were_fetched(store):
     with store.write() as tx:
-        mark_moved(tx, HERE, [9, 7, 9])
-        mark_moved(tx, RepoName("octo", "barn"), [1])
+        mark_pull_requests_changed(tx, HERE, [9, 7, 9])
+        mark_pull_requests_changed(tx, RepoName("octo", "barn"), [1])
     with store.write() as tx:
-        assert pulls_moved(tx, HERE) == [7, 9]
-        clear_moved(tx, HERE, 9)
-        clear_moved(tx, HERE, 1000)
-        assert pulls_moved(tx, HERE) == [7]
-        assert pulls_moved(tx, RepoName("octo", "barn")) == [1]
+        assert list_changed_pull_requests(tx, HERE) == [7, 9]
+        clear_changed_pull_request(tx, HERE, 9)
+        clear_changed_pull_request(tx, HERE, 1000)
+        assert list_changed_pull_requests(tx, HERE) == [7]
+        assert list_changed_pull_requests(tx, RepoName("octo", "barn")) == [1]
 
 
 def test_a_scan_is_stored_whole_with_both_cursors(store):
@@ -122,11 +122,11 @@ def test_a_rename_takes_it_all_along(store):
     repo, new = store.repo(HERE), RepoName("octo", "meadow")
     with store.write() as tx:
         repo.add(tx)
-        save_chain(tx, HERE, "pull", 7, "pages")
-        mark_moved(tx, HERE, [7])
+        save_feed_pages(tx, HERE, "pull", 7, "pages")
+        mark_pull_requests_changed(tx, HERE, [7])
         repo.rename(tx, new)
-        assert pulls_moved(tx, new) == [7]
-        assert find_chain(tx, new, "pull", 7) == "pages"
+        assert list_changed_pull_requests(tx, new) == [7]
+        assert find_feed_pages(tx, new, "pull", 7) == "pages"
 
 
 def test_events_are_asked_for_by_key_and_without_some_kinds(store):

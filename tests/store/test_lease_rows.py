@@ -14,8 +14,8 @@ from hostler.store.governor import (
     Demand,
     Holder,
     Lease,
+    LeaseCounts,
     Parked,
-    Standing,
     all_demand,
     claims,
     drop_demand,
@@ -23,8 +23,8 @@ from hostler.store.governor import (
     parked_pool,
     parked_pools,
     put_demand,
+    reduce_demand,
     renew_demand,
-    take_one,
     unpark_pool,
 )
 from hostler.store.schema import leases as table
@@ -52,8 +52,8 @@ def test_a_lease_comes_back_as_it_was_stored(store):
 def test_a_lease_passes_to_another_process(store):
     with store.write("admission") as tx:
         rows.add_lease(tx, lease("run-1"))
-        assert rows.give_lease(tx, "run-1", BOB, LATER)
-        assert not rows.give_lease(tx, "nobody", BOB, LATER)
+        assert rows.set_lease_holder(tx, "run-1", BOB, LATER)
+        assert not rows.set_lease_holder(tx, "nobody", BOB, LATER)
         found = rows.find_lease(tx, "run-1")
     assert found == replace(lease("run-1"), holder=BOB, attached_at=LATER, seen_at=LATER)
 
@@ -63,8 +63,8 @@ def test_a_lease_is_taken_only_from_the_holder_that_was_looked_at(store, field):
     other = replace(ADA, **{field: "other" if isinstance(getattr(ADA, field), str) else 1})
     with store.write("admission") as tx:
         rows.add_lease(tx, lease("run-1"))
-        assert not rows.remove_lease_of(tx, "run-1", other)
-        assert rows.remove_lease_of(tx, "run-1", ADA)
+        assert not rows.remove_lease_held_by(tx, "run-1", other)
+        assert rows.remove_lease_held_by(tx, "run-1", ADA)
         assert not rows.remove_lease(tx, "run-1")
 
 
@@ -74,13 +74,13 @@ def test_leases_are_counted_by_pool_project_and_machine_and_lent_ones_are_not(st
             rows.add_lease(tx, lease(f"a{number}", pool=where))
         rows.add_lease(tx, lease("b", "other", holder=replace(ADA, boot_id="elsewhere")))
         rows.add_lease(tx, lease("c", "third", holder=Holder()))
-        assert rows.standing(tx, "anthropic", "stable", "boot-1") == Standing(4, 2, 3, 4)
-        assert rows.standing(tx, "anthropic", "stable", None) == Standing(4, 2, 3, 0)
-        assert rows.lend_lease(tx, "a0", lent=True)
-        assert not rows.lend_lease(tx, "a0", lent=True)
-        assert rows.standing(tx, "anthropic", "stable", "boot-1") == Standing(3, 1, 2, 3)
-        assert rows.lend_lease(tx, "a0", lent=False)
-        assert rows.standing(tx, "anthropic", "stable", "boot-1") == Standing(4, 2, 3, 4)
+        assert rows.count_leases(tx, "anthropic", "stable", "boot-1") == LeaseCounts(4, 2, 3, 4)
+        assert rows.count_leases(tx, "anthropic", "stable", None) == LeaseCounts(4, 2, 3, 0)
+        assert rows.set_lease_released(tx, "a0", released=True)
+        assert not rows.set_lease_released(tx, "a0", released=True)
+        assert rows.count_leases(tx, "anthropic", "stable", "boot-1") == LeaseCounts(3, 1, 2, 3)
+        assert rows.set_lease_released(tx, "a0", released=False)
+        assert rows.count_leases(tx, "anthropic", "stable", "boot-1") == LeaseCounts(4, 2, 3, 4)
 
 
 @pytest.mark.parametrize("boot_id", [None, "boot-1"])
@@ -93,16 +93,18 @@ def test_wishes_and_a_closing_are_counted_with_the_leases(store, boot_id):
         park_pool(tx, closing)
         park_pool(tx, replace(closing, pool="google"))
         unpark_pool(tx, "google")
-        assert rows.standing(tx, "anthropic", "x", boot_id) == Standing(0, 0, 0, 0, 2, closing)
-        assert rows.standing(tx, "openai", "x", boot_id) == Standing(0, 0, 0, 0, 1, None)
-        assert rows.standing(tx, "google", "x", boot_id) == Standing(0, 0, 0, 0, 0, None)
+        assert rows.count_leases(tx, "anthropic", "x", boot_id) == LeaseCounts(
+            0, 0, 0, 0, 2, closing
+        )
+        assert rows.count_leases(tx, "openai", "x", boot_id) == LeaseCounts(0, 0, 0, 0, 1, None)
+        assert rows.count_leases(tx, "google", "x", boot_id) == LeaseCounts(0, 0, 0, 0, 0, None)
 
 
 def test_a_lease_is_lent_or_not_and_never_something_else(store):
     with store.write("admission") as tx:
         rows.add_lease(tx, lease("a"))
     with pytest.raises(StoreError), store.write("admission") as tx:
-        tx.execute(update(table).values(lent=2))
+        tx.execute(update(table).values(released=2))
 
 
 def test_each_process_says_for_itself_what_it_wants(store):
@@ -132,8 +134,8 @@ def test_a_wish_gets_smaller_with_each_start_and_counts_no_more_after_the_last(s
         put_demand(tx, wish)
         put_demand(tx, endless)
         for left in (1, 0, 0):
-            take_one(tx, wish)
-            take_one(tx, endless)
+            reduce_demand(tx, wish)
+            reduce_demand(tx, endless)
             assert all_demand(tx) == [endless, replace(wish, wanted=left)]
         assert [claim.demand for claim in claims(tx, "anthropic")] == [endless]
 

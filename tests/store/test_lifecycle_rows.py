@@ -123,7 +123,7 @@ def test_holding_twice_keeps_the_first_moment_and_other_kinds_are_not_ours(store
     with store.write() as tx:
         hold(tx, first)
         (again,) = rows_to_look_at(tx, REPO, KINDS)
-    assert again.held_at == first.held_at is not None
+    assert again.deferred_at == first.deferred_at is not None
 
 
 def test_from_when_on_words_are_heard_is_apart_from_the_floors(store):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from contextlib import closing
@@ -11,13 +10,14 @@ from pathlib import Path
 import pytest
 from children import Child
 from database import PATIENT, Database, no_progress
+from next_revision import NEXT, OLD, know_next_revision, write_migrations
 from sqlalchemy import inspect as look_at
 
 from hostler.clock import FakeClock, SystemClock
 from hostler.errors import HomeLocked, StoreBusy, StoreError, StoreNewer, StoreOutdated
 from hostler.store.admin.backup import read_meta, verify_backup
 from hostler.store.admin.inspect import differences
-from hostler.store.admin.migrate import MIGRATIONS, Plan, known_revisions, present_revision, upgrade
+from hostler.store.admin.migrate import Plan, known_revisions, present_revision, upgrade
 from hostler.store.admin.revision import HEAD, REVISIONS
 from hostler.store.engine import sqlite
 from hostler.store.engine.locks import home_lock
@@ -25,29 +25,14 @@ from hostler.store.engine.postgres import TRY_SCOPE, scope_key
 from hostler.store.schema import action_tokens, metadata
 from hostler.store.store import make_backend
 
-MIGRATION = """
-from alembic import op
-import sqlalchemy as sa
-revision, down_revision, branch_labels, depends_on = "{next}", "{head}", None, None
-
-def upgrade():
-    op.create_table("half", sa.Column("a", sa.Text))
+HALF = """op.execute("CREATE TABLE half (a TEXT)")
     op.execute("DELETE FROM store_meta")
-    {then}
-"""
-
-
-# One beyond ours.
-NEXT = f"{int(HEAD) + 1:04}"
+    """
 
 
 def with_another(folder: Path, then: str) -> Plan:
-    """A plan that goes one migration beyond ours."""
-    migrations = folder / "100% migrations"
-    shutil.copytree(MIGRATIONS, migrations)
-    text = MIGRATION.format(then=then, next=NEXT, head=HEAD)
-    (migrations / "versions" / f"{NEXT}_more.py").write_text(text)
-    return Plan(to=NEXT, migrations=migrations)
+    """Return a plan for a migration that changes something, and then does what is given."""
+    return Plan(to=NEXT, migrations=write_migrations(folder, HALF + then))
 
 
 def connected(database: Database):
@@ -108,27 +93,19 @@ def test_a_missing_primary_key_is_seen(sqlite_database):
     assert any("primary key" in problem for problem in sqlite_database.inspect().problems)
 
 
-def test_an_upgrade_keeps_the_data_and_takes_a_backup_first(empty):
-    empty.upgrade(Plan(to="0001"))
-    with pytest.raises(StoreOutdated, match="0001"):
-        empty.open()
-    done = empty.upgrade()
-    assert (done.before, done.after) == ("0001", HEAD)
-    assert done.backup.path.parent == empty.home / "backups"
-    assert "0001" in done.backup.path.name
-    assert verify_backup(empty.place, done.backup.path).revision == "0001"
-    assert facts(empty)["store_id"]
-
-
-def test_the_id_of_a_store_survives_upgrades(empty):
-    empty.upgrade(Plan(to="0001"))
-    backend = connected(empty)
-    read = "SELECT value FROM store_meta WHERE key = 'store_id'"
-    with backend.reading() as connection:
-        before = connection.exec_driver_sql(read).scalar_one()
-    backend.close()
-    empty.upgrade()
-    assert facts(empty)["store_id"] == before
+def test_an_upgrade_keeps_the_data_and_takes_a_backup_first(database, monkeypatch):
+    before = facts(database)
+    know_next_revision(monkeypatch)
+    with pytest.raises(StoreOutdated, match=OLD):
+        database.open()
+    done = database.upgrade()
+    assert (done.before, done.after) == (OLD, NEXT)
+    assert done.backup.path.parent == database.home / "backups"
+    assert OLD in done.backup.path.name
+    assert verify_backup(database.place, done.backup.path).revision == OLD
+    after = facts(database)
+    assert after["next"] == "yes" and after["store_id"] == before["store_id"]
+    assert database.inspect().sound
 
 
 def test_an_upgrade_of_an_up_to_date_database_does_nothing(database):

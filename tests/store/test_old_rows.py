@@ -17,7 +17,7 @@ from hostler.store.inbox import (
     pending_feedback_events,
     record_feedback_event,
 )
-from hostler.store.operator import Deed, What, add_deed, deeds_of
+from hostler.store.operator import AuditAction, AuditEntry, add_audit_entry, audit_entries_of
 from hostler.store.outbox import Lane, OutboxRow, WriteState, add_write, find_write, recorded_ids
 from hostler.store.pull_requests import (
     Floors,
@@ -213,10 +213,10 @@ def test_a_family_goes_with_everything_that_is_its_own(store):
         raise_floors(tx, HERE, 7, Floors(3, 4))
         raise_floors(tx, HERE, 9, Floors(5, 6))
         for name in ("t1", "t9"):
-            add_deed(tx, name, Deed(tx.stamp(), "ann", What.STOPPED))
+            add_audit_entry(tx, name, AuditEntry(tx.stamp(), "ann", AuditAction.STOPPED))
         remove_tasks(tx, families(tx, ["t1"])["t1"])
     with store.read() as tx:
-        assert (len(deeds_of(tx, "t1")), len(deeds_of(tx, "t9"))) == (0, 1)
+        assert (len(audit_entries_of(tx, "t1")), len(audit_entries_of(tx, "t9"))) == (0, 1)
         assert [find_task(tx, name) for name in ("t1", "t2")] == [None, None]
         assert find_run(tx, "r1") is None and find_pull(tx, HERE, 8) is None
         assert comment_floors(tx, HERE, 7) == Floors()

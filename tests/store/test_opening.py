@@ -194,7 +194,7 @@ def test_two_noted_layouts_are_called_damage(database):
     file = database.home / "before"
     backend = make_backend(database.place, SystemClock(), PATIENT)
     with backend.writing((), relaxed=False) as connection:
-        connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('0001')")
+        connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('0000')")
         connection.commit()
     backend.close()
     for action in (database.open, database.upgrade):

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from hostler.model import format_timestamp
 from hostler.store.governor import SAMPLE_RETENTION, PoolSample, add_samples, samples_since
-from hostler.store.repositories import KEPT as POLLS_KEPT
-from hostler.store.repositories import Polls, add_polls, polls_since
+from hostler.store.repositories import POLL_HISTORY, Polls, add_polls, polls_since
 
 SECONDS = st.integers(0, 1000).map(float)
 MOMENTS = st.sampled_from(["", "2026-03-01T00:00:00.000Z", "2026-03-02T00:00:00.000Z"])
@@ -59,7 +58,7 @@ def test_looks_of_an_hour_are_one_row_and_a_day_is_kept(store):
         add_polls(tx, "barn", Polls(1, 0, 1, 9.0, 9.0, format_timestamp(now), 9.0, late_since="x"))
         add_polls(tx, "yard", Polls(late_since="y"))
     with store.read() as tx:
-        found = polls_since(tx, format_timestamp(now - POLLS_KEPT))
+        found = polls_since(tx, format_timestamp(now - POLL_HISTORY))
     assert found["barn"] == Polls(3, 1, 1, 14.0, 9.0, format_timestamp(now), 9.0, "x")
     assert found["yard"].late_since == "y" and found["yard"].polls == 0
 
@@ -77,7 +76,7 @@ def test_looks_may_be_summed_up_in_any_portions(counted, cut):
 
 def test_hours_of_the_day_before_are_forgotten(store):
     with store.write() as tx:
-        old = format_timestamp(tx.now() - POLLS_KEPT - timedelta(hours=2))
+        old = format_timestamp(tx.now() - POLL_HISTORY - timedelta(hours=2))
         row = "INSERT INTO poll_hours VALUES ('barn', ?, 1, 0, 0, 1, 1, ?, 1, '')"
         tx.constant(row, (old, old))
         assert polls_since(tx, "")["barn"].polls == 1

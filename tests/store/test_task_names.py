@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hostler.model import RepoName
-from hostler.store.operator import Deed, What, add_deed, deeds_of
+from hostler.store.operator import AuditAction, AuditEntry, add_audit_entry, audit_entries_of
 from hostler.store.retention import remove_task
 from hostler.store.runs import Run, RunState, add_run, find_run
 from hostler.store.task_lookup import ids_like, newest_of_issue
@@ -89,13 +89,13 @@ def test_a_task_goes_with_its_runs_and_nothing_else(filled):
     with filled.write("tasks") as tx:
         for number, name in enumerate((first, first, second), start=1):
             add_run(tx, run(tx, f"r{number}", name, number))
-            add_deed(tx, name, Deed(tx.stamp(), "ann", What.STOPPED))
+            add_audit_entry(tx, name, AuditEntry(tx.stamp(), "ann", AuditAction.STOPPED))
         assert remove_task(tx, first)
         assert not remove_task(tx, first)
     with filled.read() as tx:
         assert find_task(tx, first) is None and find_task(tx, second) is not None
         assert [bool(find_run(tx, f"r{number}")) for number in (1, 2, 3)] == [False, False, True]
-        assert (len(deeds_of(tx, first)), len(deeds_of(tx, second))) == (0, 1)
+        assert (len(audit_entries_of(tx, first)), len(audit_entries_of(tx, second))) == (0, 1)
 
 
 def test_a_task_with_an_open_run_stays(filled):

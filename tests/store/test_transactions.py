@@ -92,9 +92,9 @@ def test_a_failed_statement_undoes_the_block_even_if_swallowed(store):
 def test_a_transaction_is_of_no_use_after_its_block(store):
     with store.write() as tx:
         put(tx, "a")
-    with pytest.raises(RuntimeError, match="over"):
+    with pytest.raises(RuntimeError, match="has ended"):
         put(tx, "b")
-    with pytest.raises(RuntimeError, match="over"):
+    with pytest.raises(RuntimeError, match="has ended"):
         tx.constant("SELECT 1")
 
 

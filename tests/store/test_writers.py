@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 from children import Child
 from database import HASTY, PATIENT, Database, no_progress
+from next_revision import next_plan
 from sqlalchemy import insert
 
 from hostler.clock import SystemClock
 from hostler.errors import StoreBusy
 from hostler.store.admin.backup import read_meta
 from hostler.store.admin.inspect import vacuum
-from hostler.store.admin.migrate import Plan, upgrade
-from hostler.store.admin.revision import HEAD
+from hostler.store.admin.migrate import upgrade
 from hostler.store.engine import locks
 from hostler.store.engine.backend import SqlitePlace
 from hostler.store.engine.sqlite import WriterQueue
@@ -280,14 +280,13 @@ def a_foreign_writer(file):
 
 
 def upgrade_hastily(database):
-    plan = Plan(to=HEAD, with_backup=False)
     upgrade(
         database.home,
         database.place,
         clock=SystemClock(),
         patience=HASTY,
         progress=no_progress,
-        plan=plan,
+        plan=next_plan(with_backup=False),
     )
 
 
@@ -298,7 +297,7 @@ def vacuum_hastily(database):
 @pytest.mark.parametrize("action", [upgrade_hastily, vacuum_hastily])
 def test_an_upgrade_or_vacuum_in_vain_names_the_holder_and_how_long_it_waited(home, action):
     database = Database(home)
-    database.upgrade(Plan(to="0001"))
+    database.upgrade()
     with a_foreign_writer(database.file) as other:
         with pytest.raises(StoreBusy) as caught:
             action(database)

@@ -219,11 +219,11 @@ class Life:
             return begin_turn(tx, require_task(tx, task)).branch
 
     def _deliver(self, name: str) -> None:
-        work = FinishedWork(Sha("1" * 40), "main", "1" * 40, any=True)
+        work = FinishedWork(Sha("1" * 40), "main", "1" * 40, has_commits=True)
         with self.store.write(*SCOPES) as tx:
             task = require_task(tx, name)
             more = bool(set(pending_event_keys(tx, task)) - set(task.turn_keys))
-            delivery = WorkDelivery(work, DONE, load_turn_input(tx, task).remarks, more)
+            delivery = WorkDelivery(work, DONE, load_turn_input(tx, task).comments, more)
             apply_transition(
                 tx, task, decide_after_delivery(task, delivery, RunEndFacts(tx.now()), ENDLESS)
             )

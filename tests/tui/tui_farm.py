@@ -16,7 +16,7 @@ from why_stage import Stage
 from hostler.clock import FakeClock
 from hostler.governor.parking import park
 from hostler.model import format_timestamp
-from hostler.runs import NewRun, admit
+from hostler.runs import NewRun, admit_run
 from hostler.service.scheduling.admission import ADMISSION_SCOPES
 from hostler.service.snapshot.snapshot import read_snapshot
 from hostler.store.operator import pause, project_scope
@@ -95,7 +95,7 @@ def end_run(stage: Stage, task: Any, seconds: float, outcome: str) -> None:
         "ended_at": format_timestamp(now),
     }
     with stage.store.write(*ADMISSION_SCOPES) as tx:
-        run = admit(tx, NewRun(task.id, task.project, "work", "helper", "command", "p"))
+        run = admit_run(tx, NewRun(task.id, task.project, "work", "helper", "command", "p"))
         assert change_run(tx, run.run, fence=run.fence, states=[run.state], values=values)
 
 

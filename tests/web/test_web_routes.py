@@ -165,9 +165,9 @@ def test_a_question_is_answered(api_home, client):
     ok(client.post(f"{API}/tasks/{task.id}/answer", json={"text": "The left one."}))
     with api_home.store.read() as tx:
         assert "The left one." in require_task(tx, task.id).note
-    (deed,) = ok(client.get(f"{API}/tasks/{task.id}"))["deeds"]
-    assert (deed["what"], deed["asked"], deed["text"]) == ("answered", "Which?", "The left one.")
-    assert deed["by"] and deed["at"] >= deed["asked_at"]
+    (entry,) = ok(client.get(f"{API}/tasks/{task.id}"))["audit_entries"]
+    assert (entry["what"], entry["asked"], entry["text"]) == ("answered", "Which?", "The left one.")
+    assert entry["by"] and entry["at"] >= entry["asked_at"]
     refused = client.post(f"{API}/tasks/{task.id}/answer", json={"text": "Again."})
     assert refused.status_code == 409
 

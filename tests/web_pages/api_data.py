@@ -622,7 +622,7 @@ def run(task: str, attempt: int, now: datetime, **more: Any) -> Json:
         "running_at": ago(now, minutes=12.5),
         "exited_at": None,
         "ended_at": None,
-        "lent_at": None,
+        "slot_released_at": None,
         "state": "running",
         "seconds": 750.0,
         "folder": f"/home/ada/.hostler/projects/stable/tasks/{task}/runs/{task}-r{attempt}",
@@ -672,7 +672,7 @@ def task(name: str, now: datetime = NOW, **more: Any) -> Json:
         "children": [],
         "usd": 0.84,
         "next": "",
-        "deeds": [],
+        "audit_entries": [],
         "runs": [],
         **more,
     }

@@ -102,7 +102,10 @@ def test_an_older_service_without_projects_is_shown(
     pool = web_service.state.snapshot["governor"]["pools"][0]
     for name in ("projects", "overlay", "cap", "adaptive", "policy"):
         del pool[name]
-    pool["leases"] = [{"project": "stable", "lent": None}, {"project": "stable", "lent": "x"}]
+    pool["leases"] = [
+        {"project": "stable", "released": False},
+        {"project": "stable", "released": True},
+    ]
     page = open_page("#/governor")
     row = (
         page.get_by_role("region", name="Pool anthropic")

@@ -26,9 +26,9 @@ from hostler.workflows.manual_tasks import (
     decide_after_done_file,
     decide_after_folder_run,
     is_waiting_for_children,
+    park_until_children_finish,
     title_from_prompt,
     validate_submission,
-    wait_for_children,
 )
 from hostler.workflows.outcomes import RunEndFacts
 from hostler.workflows.turns import TurnInput, branch_for, describe_failed_attempts
@@ -65,7 +65,7 @@ def test_it_is_done_when_its_agent_says_so(by):
 def test_a_good_exit_alone_is_one_more_attempt():
     again = end(verdict(Outcome.SUCCESS))
     assert again.state is TaskState.RETRYING
-    assert "without saying" in again.reason
+    assert "without reporting" in again.reason
     # With progress it comes at the usual pace, without it later each time, then a person is asked.
     with_progress = end(verdict(Outcome.SUCCESS), task(progress="a"), "b")
     assert with_progress.wake_at == format_timestamp(NOW + timedelta(seconds=1))
@@ -79,7 +79,7 @@ def test_a_good_exit_alone_is_one_more_attempt():
 def test_a_wrong_marker_is_an_error_and_not_a_restart():
     failed = end(verdict(Outcome.BAD_RESULT, DecidedBy.DONE, why="DONE must be a regular file."))
     assert failed.state is TaskState.FAILED
-    mended = "Remove it, then: hostler task retry t1"
+    mended = "Remove the file, then run: hostler task retry t1"
     assert failed.reason == f"DONE must be a regular file. {mended}"
 
 
@@ -95,7 +95,7 @@ def test_whoever_was_moved_meanwhile_stays(state, outcome, by):
     before = task(state)
     if state is not TaskState.RUNNING:
         assert end(verdict(outcome, by), before) == before
-        assert wait_for_children(before, NOW, 1, LIMITS) == before
+        assert park_until_children_finish(before, NOW, 1, LIMITS) == before
 
 
 @given(st.sampled_from(Outcome), st.sampled_from(DecidedBy), st.integers(0, 9), st.integers(0, 9))
@@ -109,7 +109,7 @@ def test_every_run_has_an_end(outcome, by, idle, requeues):
 
 
 def test_children_are_waited_for_without_holding_anything():
-    waiting = wait_for_children(task(), NOW, 2, LIMITS)
+    waiting = park_until_children_finish(task(), NOW, 2, LIMITS)
     assert is_waiting_for_children(waiting)
     assert waiting.wake_at == format_timestamp(NOW + timedelta(seconds=300))
     assert "2 child tasks" in waiting.reason
@@ -140,7 +140,7 @@ def test_whoever_is_marked_while_it_waits_is_done_without_an_agent(state, repo, 
         assert after.state is state
         # Its agent is about to leave: whoever depends on a folder's work need not wait for that.
         assert after.finishing == (state is TaskState.RUNNING and repo is None)
-    elif around.made:
+    elif around.has_work:
         # The next attempt finds the mark, and brings in what was made.
         assert after == (replace(before, wake_at=None) if waits else before)
     elif around.children:
@@ -218,12 +218,12 @@ def test_every_prompt_has_a_title(text):
     [
         (TaskSubmission("p", "  \n", "ann", cwd="/x"), "empty"),
         (TaskSubmission("p", "x" * (MAX_PROMPT_LENGTH + 1), "ann", cwd="/x"), "characters"),
-        (TaskSubmission("p", "x", "ann"), "folder or on a repository"),
+        (TaskSubmission("p", "x", "ann"), "folder or a repository"),
         (
             TaskSubmission("p", "x", "ann", cwd="/x", repo_full_name="o/r"),
-            "folder or on a repository",
+            "folder or a repository",
         ),
-        (TaskSubmission(" ", "x", "ann", cwd="/x"), "no name"),
+        (TaskSubmission(" ", "x", "ann", cwd="/x"), "project name is empty"),
     ],
 )
 def test_what_no_agent_could_work_on_is_refused(order, message):

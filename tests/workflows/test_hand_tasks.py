@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from hostler.errors import HostlerError
-from hostler.runs import NewRun, admit
-from hostler.store.operator import Deed, What, deeds_of
+from hostler.runs import NewRun, admit_run
+from hostler.store.operator import AuditAction, AuditEntry, audit_entries_of
 from hostler.store.runs import find_run
 from hostler.store.tasks import TaskState, change_task, require_task
 from hostler.workflows import commands
@@ -37,7 +37,7 @@ def put(store, task, state, **more):
 def begin(store, task):
     with store.write(*SCOPES) as tx:
         change_task(tx, task, replace(task, state=TaskState.RUNNING))
-        return admit(tx, NewRun(task.id, "stable", "work", "a", "command"))
+        return admit_run(tx, NewRun(task.id, "stable", "work", "a", "command"))
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_submitted_task_waits_at_the_end_of_the_queue(family, store):
 
 
 def test_a_child_needs_a_parent(store):
-    with pytest.raises(NotSubmitted, match="no task nobody"), store.write(*SCOPES) as tx:
+    with pytest.raises(NotSubmitted, match="nobody does not exist"), store.write(*SCOPES) as tx:
         submit_task(tx, order(parent_task="nobody"))
 
 
@@ -129,24 +129,24 @@ def test_what_people_did_is_kept_with_who_when_and_their_words(family, store):
         again = commands.resume_task(tx, require_task(tx, told.id), "cid")
         commands.cancel_task(tx, again, "dan")
         commands.retry_task(tx, require_task(tx, told.id), "eve", "once more")
-        now, deeds = tx.stamp(), deeds_of(tx, told.id)
+        now, deeds = tx.stamp(), audit_entries_of(tx, told.id)
     assert deeds == (
-        Deed(now, "ann", What.ANSWERED, "Blue.", "Which colour?", asking.state_since),
-        Deed(now, "bob", What.STOPPED, "too dear"),
-        Deed(now, "cid", What.RESUMED),
-        Deed(now, "dan", What.CANCELLED),
-        Deed(now, "eve", What.RETRIED, "once more"),
+        AuditEntry(now, "ann", AuditAction.ANSWERED, "Blue.", "Which colour?", asking.state_since),
+        AuditEntry(now, "bob", AuditAction.STOPPED, "too dear"),
+        AuditEntry(now, "cid", AuditAction.RESUMED),
+        AuditEntry(now, "dan", AuditAction.CANCELLED),
+        AuditEntry(now, "eve", AuditAction.RETRIED, "once more"),
     )
     with store.read() as tx:
         # Its children were stopped with it.
-        assert [one.by for one in deeds_of(tx, family[1].id)] == ["bob"]
+        assert [one.by for one in audit_entries_of(tx, family[1].id)] == ["bob"]
 
 
 def test_what_is_refused_is_no_deed(family, store):
     with pytest.raises(CommandRefused), store.write(*SCOPES) as tx:
         commands.retry_task(tx, family[0], "ann")
     with store.read() as tx:
-        assert deeds_of(tx, family[0].id) == ()
+        assert audit_entries_of(tx, family[0].id) == ()
 
 
 def test_a_cancelled_task_is_not_resumed_but_can_be_retried(family, store):
@@ -177,7 +177,7 @@ def test_each_command_has_states_in_which_it_means_something(family, store, stat
     verbs = {commands.resume_task: commands.RESUMABLE, commands.retry_task: commands.RETRIABLE}
     for verb, allowed in verbs.items():
         if state not in allowed:
-            with pytest.raises(CommandRefused, match="it cannot be"), store.write(*SCOPES) as tx:
+            with pytest.raises(CommandRefused, match="and cannot be"), store.write(*SCOPES) as tx:
                 verb(tx, moved, "ann")
 
 

@@ -212,7 +212,7 @@ def test_all_complete_waits_for_the_last_run(farm: Farm):
     farm.hub.end_run(slow, "success")
     assert shop.look().state is TaskState.QUEUED
     task, _ = farm.begin(shop.task)
-    assert [one.seen.run.name for one in shop.material(task).failures] == ["fast"]
+    assert [one.event.run.name for one in shop.material(task).failures] == ["fast"]
 
 
 def test_silence_about_failing_ci_is_no_answer(shop: Shop, farm: Farm):
@@ -231,7 +231,9 @@ def test_a_repetition_that_github_refuses_blocks(shop: Shop, farm: Farm):
     del farm.hub.runs[run]
     farm.send()
     after = farm.reread(task)
-    assert after.state is TaskState.BLOCKED and "did not run the failed check" in after.reason
+    assert (
+        after.state is TaskState.BLOCKED and "rejected rerunning the failed check" in after.reason
+    )
     assert farm.pull(PULL).status is PullStatus.BLOCKED
 
 
@@ -248,7 +250,7 @@ def test_after_many_turns_a_person_is_asked_and_the_answer_goes_on(shop: Shop, f
     assert shop.look().state is TaskState.QUEUED
     task, _ = farm.begin(shop.task)
     material = shop.material(task)
-    assert len(material.failures) == 1 and len(material.remarks) == 1
+    assert len(material.failures) == 1 and len(material.comments) == 1
     assert turn_kind(task, material) is TurnKind.FEEDBACK
 
 

@@ -126,7 +126,7 @@ class Ci(RuleBasedStateMachine):
         left, gone = drop_withdrawn(self.yard.hub, found)
         for failure in left.failures:
             # Whatever an agent is shown fails now, on the commit that it works from.
-            run = self.yard.hub.runs[failure.seen.run.id]
+            run = self.yard.hub.runs[failure.event.run.id]
             assert run["conclusion"] == "failure" and run["head_sha"] == self.head
         if gone:
             with store.write(*SCOPES) as tx:
@@ -143,13 +143,13 @@ class Ci(RuleBasedStateMachine):
             present = require_task(tx, task.id)
             material = load_turn_input(tx, present)
             delivery = WorkDelivery(
-                FinishedWork(head, "main", head if mends else "", any=True),
+                FinishedWork(head, "main", head if mends else "", has_commits=True),
                 said(summary="Looked at it."),
-                material.remarks,
+                material.comments,
                 last_head=before,
                 failures=material.failures,
             )
-            alone = not material.remarks
+            alone = not material.comments
             apply_transition(
                 tx,
                 present,

@@ -65,7 +65,7 @@ class Street:
         (task,) = [task for task in yard.tasks() if task.number == number]
         with yard.store.read() as tx:
             found = read_blockers(tx, [task]).get(task.id, ())
-        return [(one.name, one.standing) for one in found]
+        return [(one.name, one.state) for one in found]
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_circle_between_issues_is_not_stored_but_told(street: Street):
     circle = "octo/stable#3 -> octo/stable#1 -> octo/stable#2 -> octo/stable#3"
     left_out = [task for task in tasks.values() if "dependency cycle detected" in task.reason]
     assert len(left_out) == 1 and left_out[0].number == three
-    assert f"dependency cycle detected: {circle}. The first step" in tasks[three].reason
+    assert f"dependency cycle detected: {circle}. Its first dependency" in tasks[three].reason
     assert tasks[three].depends_on == ()
     assert tasks[one].depends_on == ("octo/stable#2", "octo/stable#9")
     assert tasks[two].depends_on == ("octo/stable#3",)
@@ -304,7 +304,7 @@ def test_the_status_says_what_is_waited_for(street: Street, count, listed):
     street.poll()
     task = yard.task()
     assert render_status_comment(task).endswith(
-        f"An agent starts when {listed}, and there is a place for it."
+        f"An agent starts when {listed} and a slot is free."
     )
     assert "o/r" not in render_status_comment(replace(task, attempt=1))
     assert "o/r" not in render_status_comment(replace(task, state=TaskState.RUNNING))

@@ -47,7 +47,7 @@ def test_each_remark_gets_its_answer_in_its_thread(farm: Farm):
     task, checkout = farm.begin()
     turn = material(farm, task)
     assert turn_kind(task, turn) is TurnKind.FEEDBACK and task.session == "s1"
-    assert {one.row.object_id for one in turn.remarks} >= {line, follow, comment}
+    assert {one.row.object_id for one in turn.comments} >= {line, follow, comment}
     farm.git.commit(checkout.path, "fix.py", "renamed = True\n")
     words = [
         {"comment_id": line, "body": "Renamed."},
@@ -61,7 +61,7 @@ def test_each_remark_gets_its_answer_in_its_thread(farm: Farm):
     on_pull = farm.texts(2)
     assert "@bob: Added." in on_pull
     head = farm.on_remote(task.branch)
-    assert f"@ann: Taken up in {head}. All taken up." in on_pull
+    assert f"@ann: Done in {head[:7]}. All taken up." in on_pull
     assert farm.pull(2).last_seen_head_sha == head
     farm.poll()
     assert farm.reread(task).state is TaskState.AWAITING_FEEDBACK
@@ -93,7 +93,7 @@ def test_words_during_a_turn_start_the_next_one(farm: Farm):
     task = farm.close(task, said(summary="Done."))
     assert task.state is TaskState.QUEUED
     task, _ = farm.begin()
-    assert [one.body for one in material(farm, task).remarks] == ["Second."]
+    assert [one.body for one in material(farm, task).comments] == ["Second."]
 
 
 def test_words_during_a_turn_that_ends_with_a_question_are_not_left_lying(farm: Farm):
@@ -107,7 +107,7 @@ def test_words_during_a_turn_that_ends_with_a_question_are_not_left_lying(farm: 
     task = farm.close(task, said("needs_input", question="Nicer how?"))
     assert (task.state, task.question) == (TaskState.QUEUED, "Nicer how?")
     task, _ = farm.begin()
-    assert [one.body for one in material(farm, task).remarks] == ["First.", "Nicer than before."]
+    assert [one.body for one in material(farm, task).comments] == ["First.", "Nicer than before."]
     task = farm.close(task, said("needs_input", question="Nicer how?"))
     assert task.state is TaskState.NEEDS_INPUT
 
@@ -142,13 +142,13 @@ def test_words_that_reached_the_agent_at_work_are_of_its_turn(farm: Farm):
     task = farm.close(task, said(summary="Done."))
     assert task.state is TaskState.QUEUED and len(farm.waiting(task)) == 1
     task, checkout = farm.begin()
-    assert [one.body for one in material(farm, task).remarks] == ["Blue."]
+    assert [one.body for one in material(farm, task).comments] == ["Blue."]
     with farm.store.write(*SCOPES) as tx:
         assert add_delivered_comments(tx, task, [("bob", "Blue.")]) == task
     # What came to nothing is told again.
     task = farm.close(task, ended(Outcome.CRASH))
     task, _ = farm.begin()
-    assert [one.body for one in material(farm, task).remarks] == ["Blue."]
+    assert [one.body for one in material(farm, task).comments] == ["Blue."]
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CRASH, Outcome.TIMEOUT, Outcome.QUOTA])
@@ -160,7 +160,7 @@ def test_a_turn_that_fails_loses_no_word(farm: Farm, outcome: Outcome):
     task = farm.close(task, ended(outcome))
     assert task.state in (TaskState.RETRYING, TaskState.PARKED)
     task, _ = farm.begin()
-    assert [one.row.object_id for one in material(farm, task).remarks] == [said_]
+    assert [one.row.object_id for one in material(farm, task).comments] == [said_]
 
 
 def test_an_answer_without_a_change_is_enough_on_a_pull_request(farm: Farm):
@@ -201,7 +201,7 @@ def test_a_question_on_a_pull_request_is_answered_there(farm: Farm):
     farm.poll()
     task, _ = farm.begin()
     turn = material(farm, task)
-    assert [one.body for one in turn.remarks] == ["Make it nicer.", "Shorter."]
+    assert [one.body for one in turn.comments] == ["Make it nicer.", "Shorter."]
 
 
 def test_what_was_taken_back_is_not_acted_on(farm: Farm):
@@ -212,7 +212,7 @@ def test_what_was_taken_back_is_not_acted_on(farm: Farm):
     farm.hub.delete(ItemKind.ISSUE_COMMENT, gone)
     task, _ = farm.begin()
     left, dropped = drop_withdrawn(farm.hub, material(farm, task))
-    assert [one.body for one in left.remarks] == ["Sense."]
+    assert [one.body for one in left.comments] == ["Sense."]
     with farm.store.write(*SCOPES) as tx:
         task = drop_events(tx, task, dropped)
         assert task.state is TaskState.RUNNING and len(pending_event_keys(tx, task)) == 1
@@ -228,7 +228,7 @@ def test_the_conversation_holds_what_allowed_people_said(farm: Farm):
     farm.say(1, "and BSD", by="ann")
     task, _ = farm.begin()
     whole = add_conversation(material(farm, task), farm.watch, farm.hub.thread(1))
-    assert [one.body for one in whole.remarks] == ["only on Linux"]
+    assert [one.body for one in whole.comments] == ["only on Linux"]
     assert [one.body for one in whole.conversation] == ["and BSD"]
 
 
@@ -250,7 +250,7 @@ def test_the_last_transaction_may_be_part_of_a_larger_one(farm: Farm):
     ending = finish_run(farm.desk, task, said(replies=[{"comment_id": comment, "body": "So."}]))
     before = farm.open()
     with pytest.raises(RuntimeError), farm.store.write(*SCOPES) as tx:
-        ending.store(tx)
+        ending.apply(tx)
         raise RuntimeError("the run's fence was lost")
     assert farm.reread(task).state is TaskState.RUNNING
     assert len(farm.waiting(task)) == 1

@@ -79,7 +79,7 @@ def test_cut_off_before_and_inside_the_last_transaction(farm: Farm):
     finish_run(farm.desk, task, said())
     ending = finish_run(farm.desk, task, said())
     with pytest.raises(Cut), farm.store.write(*SCOPES) as tx:
-        ending.store(tx)
+        ending.apply(tx)
         raise Cut
     assert farm.reread(task).state is TaskState.RUNNING
     farm.close(task, said())
@@ -96,7 +96,7 @@ def test_a_task_stopped_while_its_work_is_finished_stays_stopped(farm: Farm):
     farm.change(1, state="closed")
     farm.poll()
     with farm.store.write(*SCOPES) as tx:
-        ending.store(tx)
+        ending.apply(tx)
     farm.send()
     assert farm.reread(task).state is TaskState.STOPPED
     assert farm.hub.pulls == {}
@@ -118,8 +118,8 @@ def test_failing_tests_go_back_to_the_agent_and_then_to_a_person(farm: Farm):
     farm.send()
     kept = [name for name in farm.branches() if name.startswith("agent/checkpoint/1-")]
     status, why = farm.texts(1)
-    assert kept[0] in why and "sent back once" in why
-    assert "needs the operator" in status
+    assert kept[0] in why and "asked once to fix this" in why
+    assert "/hostler unblock" in status
     assert farm.hub.pulls == {}
 
 
@@ -312,7 +312,7 @@ def test_a_design_is_a_document_whose_merge_starts_the_work(farm: Farm):
     assert (design.state, work.flow) == (TaskState.DONE, Flow.IMPLEMENTATION)
     farm.send()
     done, queued = farm.texts(1)
-    assert "The implementation follows." in done and "implementation · queued" in queued
+    assert "The implementation starts next." in done and "implementation · queued" in queued
     task, _ = farm.begin(work)
     assert task.branch == "agent/implementation/1-add-a-cache"
 
@@ -356,7 +356,7 @@ def test_a_pull_request_that_github_refuses_blocks_with_its_words(farm: Farm):
     farm.git("update-ref", "-d", f"refs/heads/{task.branch}", cwd=farm.origin)
     farm.send()
     assert farm.reread(task).state is TaskState.BLOCKED
-    assert "did not take the pull request" in farm.texts(1)[0]
+    assert "rejected the pull request" in farm.texts(1)[0]
 
 
 def test_two_tasks_do_not_disturb_each_other(farm: Farm):

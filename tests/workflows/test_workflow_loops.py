@@ -37,7 +37,7 @@ def delivered(task, pull, number: int) -> TaskTransition:
     """A turn about CI that pushes a new head."""
     head = Sha(f"{number:040x}")
     failures = (CiFailure(seen()),)
-    work = FinishedWork(head, "main", head, any=True)
+    work = FinishedWork(head, "main", head, has_commits=True)
     delivery = WorkDelivery(work, said(), last_head=pull.last_seen_head_sha, failures=failures)
     return decide_after_delivery(task, delivery, RunEndFacts(EPOCH), Tasks())
 
@@ -78,11 +78,11 @@ def test_after_three_repairs_the_work_is_kept_and_people_are_asked(farm: Farm):
         task, checkout = farm.begin()
         farm.git.commit(checkout.path, "fix.py", f"try = {number}\n")
         task = farm.close(task, said())
-    assert task.state is TaskState.BLOCKED and "sent back 3 times" in task.reason
+    assert task.state is TaskState.BLOCKED and "asked 3 times to fix this" in task.reason
     farm.send()
     (kept,) = [name for name in farm.branches() if name.startswith("agent/checkpoint/")]
-    (asked,) = [text for text in farm.texts(1) if "cannot go on by itself" in text]
-    assert kept in asked and "How shall it go on?" in asked and "/hostler unblock" in asked
+    (asked,) = [text for text in farm.texts(1) if "**Blocked:**" in text]
+    assert kept in asked and "How should this continue?" in asked and "/hostler unblock" in asked
     assert farm.git("show", f"{kept}:fix.py", cwd=farm.origin).strip() == "try = 3"
 
 
@@ -97,7 +97,7 @@ def test_after_many_turns_what_was_not_pushed_is_kept_and_the_question_names_it(
         task = farm.close(task, said())
     assert task.state is TaskState.NEEDS_INPUT
     (kept,) = [name for name in farm.branches() if name.startswith("agent/checkpoint/")]
-    assert f"`{kept}`" in task.question and task.question.endswith("How shall it go on?")
+    assert f"`{kept}`" in task.question and task.question.endswith("How should this continue?")
     # A person's word is all it takes.
     farm.send()
     farm.say(2, "Then keep the name.")

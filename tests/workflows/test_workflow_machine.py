@@ -213,10 +213,10 @@ class Life(RuleBasedStateMachine):
             settled=handle_settled_write,
         )
         taken = ingest_events(self.yard.store, self.yard.hub, self.yard.watch)
-        self._note_takeovers({h.number for h in taken.heard if h.kind == ItemKind.ISSUE})
+        self._note_takeovers({h.number for h in taken.events if h.kind == ItemKind.ISSUE})
         self._note_implementations(before)
-        idle = {heard.key for heard in taken.heard if not heard.decision.effects}
-        self.unheard |= idle - {heard.key for heard in taken.heard if heard.decision.waits}
+        idle = {heard.key for heard in taken.events if not heard.decision.effects}
+        self.unheard |= idle - {heard.key for heard in taken.events if heard.decision.waits}
 
     def _note_takeovers(self, seen: set[int]) -> None:
         """The label counts when it is seen: whoever starts such work by hand means it."""
@@ -417,7 +417,7 @@ class Life(RuleBasedStateMachine):
             known = rows_to_look_at(tx, self.yard.name, ("issue_comment",))
             hidden = {row.event_key for row in pending_inbox_rows(tx, self.yard.name)}
             hidden -= {row.event_key for row in known}
-            rows = [row for row in rows_by_key(tx, self.yard.name, hidden) if row.held_at]
+            rows = [row for row in rows_by_key(tx, self.yard.name, hidden) if row.deferred_at]
             stuck = blocked_threads(tx, self.yard.name)
         assert all(row.scope_number in stuck for row in rows)
 
@@ -448,11 +448,11 @@ class Life(RuleBasedStateMachine):
 
     def _finish(self, task: Task, changed: bool) -> None:
         self.yard.hub.branches[task.branch] = "1" * 40
-        work = FinishedWork(Sha("1" * 40), "main", "1" * 40 if changed else "", any=changed)
+        work = FinishedWork(Sha("1" * 40), "main", "1" * 40 if changed else "", has_commits=changed)
         with self.yard.store.write(*SCOPES) as tx:
             present = require_task(tx, task.id)
             more = bool(set(pending_event_keys(tx, present)) - set(present.turn_keys))
-            delivery = WorkDelivery(work, said(), load_turn_input(tx, present).remarks, more)
+            delivery = WorkDelivery(work, said(), load_turn_input(tx, present).comments, more)
             apply_transition(
                 tx, present, decide_after_delivery(present, delivery, RunEndFacts(tx.now()), LIMITS)
             )

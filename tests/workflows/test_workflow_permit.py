@@ -18,7 +18,7 @@ def replaced(farm):
     def refuse():
         raise FenceLost("r1", 1, "ours", "it is ended")
 
-    farm.desk = replace(farm.desk, permit=refuse)
+    farm.desk = replace(farm.desk, require_fence=refuse)
     return farm
 
 

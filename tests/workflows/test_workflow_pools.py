@@ -19,11 +19,11 @@ from hostler.governor.leases import acquire, preview
 from hostler.governor.parking import closed_pools, park, resume
 from hostler.governor.policy import Policy
 from hostler.model import EPOCH, format_timestamp
-from hostler.runs import NewRun, admit, transitions
-from hostler.runs.outcome import Ending, Limit, ProviderSignals
+from hostler.runs import NewRun, admit_run, transitions
+from hostler.runs.outcome import Limit, ProviderSignals, RunEnding
 from hostler.store.governor import Holder, find_lease
 from hostler.workflows.manual_tasks import TaskSubmission, submit_task
-from hostler.workflows.outcomes import LONGEST_QUOTA
+from hostler.workflows.outcomes import MAX_PARK
 from hostler.workflows.pool_signals import (
     MAX_LIVE_PARK,
     PARKING_OUTCOMES,
@@ -53,19 +53,19 @@ def begin(store):
     """An agent at work."""
     with store.write(*SCOPES) as tx:
         task = submit_task(tx, TaskSubmission("yard", "job", "ann", cwd="/x"))
-        run = admit(tx, NewRun(task.id, "yard", "work", "helper", "command", "openai"))
+        run = admit_run(tx, NewRun(task.id, "yard", "work", "helper", "command", "openai"))
         assert isinstance(
             acquire(tx, LeaseRequest(run.run, "yard", "openai"), POLICY, HERE), LeaseGranted
         )
-        return transitions.attach(tx, transitions.begin(tx, run, {"pid": 1}))
+        return transitions.store_running(tx, transitions.store_starting(tx, run, {"pid": 1}))
 
 
 def begin_behind(store):
     """An agent that was at work before its pool was closed."""
     with store.write(*SCOPES) as tx:
         task = submit_task(tx, TaskSubmission("yard", "job", "ann", cwd="/x"))
-        run = admit(tx, NewRun(task.id, "yard", "work", "helper", "command", "openai"))
-        return transitions.attach(tx, transitions.begin(tx, run, {"pid": 1}))
+        run = admit_run(tx, NewRun(task.id, "yard", "work", "helper", "command", "openai"))
+        return transitions.store_running(tx, transitions.store_starting(tx, run, {"pid": 1}))
 
 
 def end(store, run, outcome, limit=None, *, stopped="", policy=POLICY):
@@ -73,11 +73,11 @@ def end(store, run, outcome, limit=None, *, stopped="", policy=POLICY):
     if stopped:
         with store.write() as tx:
             transitions.request_stop(tx, run.run, stopped)
-            run = transitions.current(tx, run)
+            run = transitions.read_current(tx, run)
     verdict = RunVerdict(outcome, DecidedBy.STREAM, "The window is spent.", limit=limit)
     with store.write("admission") as tx:
-        run = transitions.exited(
-            tx, run, Ending(verdict, ProcessExit(EndedBy.EXIT, 1), counted=True)
+        run = transitions.store_exited(
+            tx, run, RunEnding(verdict, ProcessExit(EndedBy.EXIT, 1), counted=True)
         )
         release_ended_run(tx, run, policy)
         assert find_lease(tx, run.run) is None
@@ -157,7 +157,7 @@ def test_no_word_closes_a_pool_backwards_or_for_ever(outcome, seconds, resets):
     now = EPOCH + timedelta(days=20_000)
     limit = LimitSignal(Outcome.QUOTA, retry_after_seconds=seconds, resets_at=resets)
     until = closed_until(RunVerdict(outcome, DecidedBy.STREAM, "", limit=limit), now)
-    assert until is None or (outcome in PARKING_OUTCOMES and now < until <= now + LONGEST_QUOTA)
+    assert until is None or (outcome in PARKING_OUTCOMES and now < until <= now + MAX_PARK)
 
 
 @pytest.mark.parametrize(

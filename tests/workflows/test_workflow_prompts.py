@@ -64,7 +64,7 @@ def test_a_turn_is_told_all_that_it_is_about(changes, material, turn):
     assert ("review_comment" in prompt) is False
     assert (
         'comment 9, written by bob (not an allowed user) on "src/app.py", line 7' in prompt
-    ) == bool(material.remarks)
+    ) == bool(material.comments)
     assert ("Which?" in prompt) == (turn is TurnKind.ANSWER)
     assert ("Tests fail." in prompt) == bool(work.note)
     assert ("pull request #15" in prompt) == (work.pr_number is not None)
@@ -150,7 +150,7 @@ PEOPLE = Repo(owner="o", name="r", allowed_users=["Ann", "op"], operator_logins=
     [
         ("ann", "COLLABORATOR", "allowed user, collaborator"),
         ("op", "OWNER", "operator, allowed user, owner"),
-        ("eve", "NONE", "not an allowed user, no part in the repository"),
+        ("eve", "NONE", "not an allowed user, no role in the repository"),
         ("eve", "SOMETHING_NEW", "not an allowed user"),
         ("eve", None, "not an allowed user"),
     ],
@@ -177,7 +177,7 @@ OWNED_ISSUE = encode_content(
 def test_what_github_said_of_another_is_not_said_of_the_author():
     owner = replace(row("issue", "ann"), payload=OWNED_ISSUE)
     assert describe_permission("eve", PEOPLE, owner) == "not an allowed user"
-    assert describe_permission("eve", None, owner) == "not known"
+    assert describe_permission("eve", None, owner) == "unknown"
 
 
 @given(st.text(max_size=40))

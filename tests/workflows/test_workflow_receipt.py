@@ -43,8 +43,8 @@ def test_a_merge_leaves_one_receipt(farm: Farm):
         farm.poll()
         farm.send()
     assert farm.task().state is TaskState.DONE
-    (said,) = [text for text in farm.texts(2) if "took" in text]
-    assert "| cost | 1.25 USD |" in said and "| time at work | 1 h 2 min |" in said
+    (said,) = [text for text in farm.texts(2) if "Cost of this pull request" in text]
+    assert "| cost | 1.25 USD |" in said and "| agent time | 1 h 2 min |" in said
     assert "12,000 in, 340 out, 0 cached" in said
 
 
@@ -70,8 +70,8 @@ def test_what_named_no_cost_is_said(costs):
     runs = [replace(RUN, usd=usd) for usd in costs]
     text = render_receipt(runs, 2)
     assert f"{sum(costs):.2f} USD" in text
-    assert ("named no cost" in text) == (0.0 in costs)
-    assert render_receipt([replace(RUN, counted=False)], 0).count("| 0, in 0 turns |") == 1
+    assert ("reported no cost" in text) == (0.0 in costs)
+    assert render_receipt([replace(RUN, counted=False)], 0).count("| 0 in 0 turns |") == 1
 
 
 def test_clocks_that_were_set_back_count_as_nothing():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from test_workflow_recorded_pools import CONGESTED, clock, judged, pool, store
 
-from hostler.governor.adaptive.model import Breaker
+from hostler.governor.adaptive.model import BreakerState
 
 __all__ = ["clock", "pool", "store"]
 
@@ -20,9 +20,9 @@ def deaths(stable, clock, *waits):
 def test_the_third_program_that_dies_within_half_a_minute_quarters_the_cap(pool, clock):
     # The first one halves, from 8 to 4. The next two die while that settles.
     known = deaths(pool(), clock, 0, 100, 10, 10)
-    assert (known.cap, known.overlay.breaker_state) == (1, Breaker.CLOSED)
+    assert (known.cap, known.state.breaker_state) == (1, BreakerState.CLOSED)
 
 
 def test_two_programs_that_die_within_half_a_minute_halve_it(pool, clock):
     known = deaths(pool(), clock, 0, 110, 10)
-    assert (known.cap, known.overlay.breaker_state) == (2, Breaker.CLOSED)
+    assert (known.cap, known.state.breaker_state) == (2, BreakerState.CLOSED)

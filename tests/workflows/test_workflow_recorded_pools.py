@@ -13,16 +13,16 @@ from hostler.agents.outcomes import LIMIT_OUTCOMES, Outcome
 from hostler.agents.verdict import ProcessExit
 from hostler.clock import FakeClock
 from hostler.governor.adaptive.controller import adaptive_pool, read_pool, reset
-from hostler.governor.adaptive.model import Breaker, LeaseSlot, PoolConfig, PoolLoad
+from hostler.governor.adaptive.model import BreakerState, LeaseSlot, PoolConfig, PoolLoad
 from hostler.governor.adaptive.served import PAUSE
 from hostler.governor.gates import UNTIL_RESUMED
 from hostler.governor.parking import closed, resume
 from hostler.governor.policy import Policy
-from hostler.runs import NewRun, admit, transitions
-from hostler.runs.outcome import Ending, Reader
-from hostler.store.governor import find_overlay, parked_pool
+from hostler.runs import NewRun, admit_run, transitions
+from hostler.runs.outcome import RunEnding, StreamReader
+from hostler.store.governor import find_pool_state, parked_pool
 from hostler.workflows.outcomes import MAX_TASK_PARK
-from hostler.workflows.pool_signals import apply_live_signals, is_relevant, release_ended_run
+from hostler.workflows.pool_signals import plan_signals, release_ended_run
 
 POOL, CAP = "anthropic", 8
 # When they were recorded.
@@ -86,44 +86,49 @@ class Pool:
         run = self.begin(one, task)
         for stream in ("stdout", "stderr"):
             (self.folder / stream).write_bytes(as_bytes(getattr(one, stream)))
-        reader = Reader(run, self.folder, self.clock)
+        reader = StreamReader(run, self.folder, self.clock)
         reader.read()
         run = self.look(run, reader)
-        reader.rest()
+        reader.read_rest()
         self._end(run, reader, one)
 
     def look(self, run, reader):
         """One look of its worker: what was heard is stored with the offset."""
-        heard = reader.heard
+        signals = reader.signals
         with self.store.write("admission") as tx:
-            run = transitions.progress(tx, run, reader.tally, reader.offsets, heard.limits)
-            if is_relevant(run, heard, self.policy):
-                apply_live_signals(tx, run, heard, self.policy)
-        reader.stored()
+            run = transitions.store_progress(tx, run, reader.tally, reader.offsets, signals.limits)
+            if plan := plan_signals(run, signals, self.policy):
+                plan.apply(tx, run)
+        reader.mark_stored()
         return run
 
     def begin(self, one, task):
         with self.store.write("admission") as tx:
-            run = admit(tx, NewRun(task, "yard", "work", "helper", one.cli, POOL))
-            return transitions.attach(tx, transitions.begin(tx, run, {"pid": 1}))
+            run = admit_run(tx, NewRun(task, "yard", "work", "helper", one.cli, POOL))
+            return transitions.store_running(tx, transitions.store_starting(tx, run, {"pid": 1}))
 
     def _end(self, run, reader, one):
         verdict = verdict_on(one).verdict
-        told = (reader.limits, reader.last_limits, reader.heard.words, reader.heard.answers)
+        told = (
+            reader.limits,
+            reader.final_limits,
+            reader.signals.headrooms,
+            reader.signals.responses,
+        )
         exit = ProcessExit(one.ended_by, one.exit_code)
-        ending = Ending(verdict, exit, True, reader.tally, reader.offsets, *told)
+        ending = RunEnding(verdict, exit, True, reader.tally, reader.offsets, *told)
         with self.store.write("admission") as tx:
-            run = transitions.exited(tx, run, ending)
-            if is_relevant(run, ending.heard(run), self.policy):
-                apply_live_signals(tx, run, ending.heard(run), self.policy)
+            run = transitions.store_exited(tx, run, ending)
+            if plan := plan_signals(run, ending.provider_signals(run), self.policy):
+                plan.apply(tx, run)
             release_ended_run(tx, run, self.policy)
-            transitions.ended(tx, transitions.finishing(tx, run))
+            transitions.store_ended(tx, transitions.store_finishing(tx, run))
 
     @property
     def known(self):
         knobs = self.policy.knobs(POOL)
         with self.store.read() as tx:
-            return adaptive_pool(knobs, find_overlay(tx, POOL), tx.now(), PoolLoad(0, True))
+            return adaptive_pool(knobs, find_pool_state(tx, POOL), tx.now(), PoolLoad(0, True))
 
     @property
     def parked(self):
@@ -141,7 +146,7 @@ def test_a_death_by_a_429_or_an_overload_lowers_the_cap_and_parks_nothing(pool):
     for one in judged(*CONGESTED):
         stable.play_first(one)
         assert (stable.known.cap, stable.parked) == (CAP // 2, None), one.full_name
-        assert stable.known.overlay.last_decrease_at is not None
+        assert stable.known.state.last_decrease_at is not None
 
 
 @pytest.mark.parametrize("one", judged(*CONGESTED), ids=lambda one: one.full_name)
@@ -152,13 +157,13 @@ def test_the_policy_served_waits_as_long_as_it_is_told_and_lowers_the_cap(pool, 
     shut = stable.known.shut
     named = (shut.gate, shut.until) if shut else None
     assert named == (("limit", clock.now() + wait) if wait else None)
-    assert stable.parked is None and stable.known.overlay.rate_limit_events >= 1
+    assert stable.parked is None and stable.known.state.rate_limit_events >= 1
     stable.window_passes()
     if wait > PAUSE:
         # A pause says nothing of how many there may be.
         assert (stable.known.cap, stable.known.shut.gate) == (CAP, "limit")
         return
-    assert stable.known.cap < CAP and stable.known.overlay.last_decrease_at is not None
+    assert stable.known.cap < CAP and stable.known.state.last_decrease_at is not None
     assert stable.known.shut is None and stable.parked is None
 
 
@@ -170,16 +175,16 @@ both_policies = pytest.mark.parametrize("policy", [AIMD, SERVED], ids=["aimd", "
 def test_flaky_programs_that_got_through_do_no_lasting_harm(pool, name, policy):
     stable = pool(policy).looked_at()
     stable.play(recording(name))
-    assert stable.parked is None and stable.known.overlay.breaker_state is Breaker.CLOSED
+    assert stable.parked is None and stable.known.state.breaker_state is BreakerState.CLOSED
     stable.window_passes()
     assert (stable.known.cap, stable.known.shut, stable.parked) == (CAP, None, None)
-    assert stable.known.overlay.last_decrease_at is None
+    assert stable.known.state.last_decrease_at is None
 
 
 def test_a_refusal_that_an_agent_survives_is_counted(pool):
     stable = pool()
     stable.play(recording("claude/flaky429"))
-    assert stable.known.overlay.rate_limit_events == 2
+    assert stable.known.state.rate_limit_events == 2
 
 
 @both_policies
@@ -191,7 +196,7 @@ def test_a_wall_parks_the_pool_and_moves_no_cap(pool, clock, policy):
         assert parked is not None and parked.until > clock.now(), one.full_name
         stable.window_passes()
         assert stable.known.cap == CAP, one.full_name
-        assert stable.known.overlay.breaker_state is Breaker.CLOSED
+        assert stable.known.state.breaker_state is BreakerState.CLOSED
         assert stable.parked == parked
 
 
@@ -219,21 +224,21 @@ def test_whatever_else_happens_to_a_program_moves_nothing(pool, clock):
         # One that met a wall, and was ended before it said so itself.
         assert parked is None or parked.until <= clock.now() + MAX_TASK_PARK, one.full_name
         assert stable.known.cap == CAP
-        assert stable.known.overlay.last_decrease_at is None
+        assert stable.known.state.last_decrease_at is None
 
 
 def test_three_programs_that_die_at_once_are_a_burst(pool):
     stable = pool()
     for number, one in enumerate(judged(*CONGESTED)[:3]):
         stable.play(one, f"t{number}")
-    slots = {seen.slot for seen in stable.known.overlay.recent_rate_limit_events}
+    slots = {seen.slot for seen in stable.known.state.recent_rate_limit_events}
     assert slots == {LeaseSlot("yard", f"t{number}") for number in range(3)}
 
 
 def test_answers_are_counted_by_message(pool):
     stable = pool(SERVED).looked_at()
     stable.play(recording("claude/tool"))
-    assert stable.known.overlay.window_answers == 2
+    assert stable.known.state.window_answers == 2
 
 
 def test_a_reader_that_was_cut_off_hears_nothing_twice(pool, tmp_path):
@@ -242,16 +247,16 @@ def test_a_reader_that_was_cut_off_hears_nothing_twice(pool, tmp_path):
     stable = pool(SERVED).looked_at()
     run = stable.begin(one, "t1")
     (tmp_path / "stdout").write_bytes(as_bytes(one.stdout))
-    cut = Reader(run, tmp_path, stable.clock)
+    cut = StreamReader(run, tmp_path, stable.clock)
     cut.read()
-    again = Reader(run, tmp_path, stable.clock)
+    again = StreamReader(run, tmp_path, stable.clock)
     again.read()
     moved = stable.look(run, again)
     with pytest.raises(transitions.FenceLost):
         stable.look(run, cut)
-    late = Reader(moved, tmp_path, stable.clock)
-    assert not late.read() and not late.heard
-    known = stable.known.overlay
+    late = StreamReader(moved, tmp_path, stable.clock)
+    assert not late.read() and not late.signals
+    known = stable.known.state
     assert (known.rate_limit_events, known.window_answers) == (2, 1)
 
 

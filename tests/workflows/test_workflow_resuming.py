@@ -15,7 +15,7 @@ from hostler.errors import Unreachable
 from hostler.forge.github.polling.poller import scan_repository
 from hostler.forge.port import Pull
 from hostler.model import Surface
-from hostler.store.operator import What, deeds_of
+from hostler.store.operator import AuditAction, audit_entries_of
 from hostler.store.pull_requests import PullRow, PullStatus, add_pull, change_pull, pulls_in
 from hostler.store.repositories import Repo
 from hostler.store.tasks import Flow, Task, TaskState, require_task
@@ -111,7 +111,7 @@ def test_a_closed_and_reopened_pull_request_awaits_feedback_again(yard: Yard):
     task = yard.task()
     assert (task.state, task.pr_number) == (TaskState.AWAITING_FEEDBACK, pull)
     with yard.store.read() as tx:
-        assert [one.what for one in deeds_of(tx, task.id)] == [What.RESUMED]
+        assert [one.what for one in audit_entries_of(tx, task.id)] == [AuditAction.RESUMED]
     yard.say(pull, "go on", by="ann")
     poll(yard)
     assert bodies(yard) == ["go on"] and yard.task().state is TaskState.QUEUED
@@ -220,7 +220,7 @@ def test_after_a_takeover_only_words_from_the_resume_on_are_told(yard: Yard):
     with pytest.raises(NotResumed, match="closed on GitHub"):
         resume(yard, pull)
     yard.change(pull, state="open")
-    with pytest.raises(NotResumed, match=r"octo/stable#1 carries agent:ignore"):
+    with pytest.raises(NotResumed, match=r"octo/stable#1 has the label agent:ignore"):
         resume(yard, pull)
     yard.change(1, labels=[{"name": BUGFIX}])
     resume(yard, pull)
@@ -261,26 +261,26 @@ def test_the_conversation_before_the_end_of_a_takeover_is_not_shown(yard: Yard):
     yard.say(1, "after", by="ann")
     with yard.store.read() as tx:
         whole = add_conversation(load_turn_input(tx, yard.task()), yard.watch, yard.hub.thread(1))
-    assert [one.body for one in (*whole.remarks, *whole.conversation)] == ["after"]
+    assert [one.body for one in (*whole.comments, *whole.conversation)] == ["after"]
 
 
 def test_the_label_on_the_pull_request_itself_counts_too(yard: Yard):
     pull = closed(yard)
     yard.hub.issues[pull]["labels"] = [{"name": "Agent:Ignore"}]
-    with pytest.raises(NotResumed, match="people have the work"):
+    with pytest.raises(NotResumed, match="users have taken over"):
         resume(yard, pull)
 
 
 def test_merged_is_final_here_and_there(yard: Yard):
     pull = closed(yard)
     yard.hub.merge(pull)
-    with pytest.raises(NotResumed, match="merged, and that is final"):
+    with pytest.raises(NotResumed, match="already merged"):
         resume(yard, pull)
     row = yard.pull(pull)
     with yard.store.write() as tx:
         change_pull(tx, row, replace(row, status=PullStatus.MERGED))
     yard.hub.pulls.clear()  # GitHub is not even asked
-    with pytest.raises(NotResumed, match="merged, and that is final"):
+    with pytest.raises(NotResumed, match="already merged"):
         resume(yard, pull)
 
 
@@ -295,17 +295,17 @@ def test_another_head_than_the_one_that_was_seen_is_refused(yard: Yard):
 def test_a_task_that_has_begun_anew_keeps_its_new_pull_request(yard: Yard):
     pull = closed(yard)
     yard.set(yard.task(), state=TaskState.QUEUED, pr_number=None)
-    with pytest.raises(NotResumed, match="has begun anew"):
+    with pytest.raises(NotResumed, match="was started again"):
         resume(yard, pull)
     new = yard.open_pull(yard.task(), "agent/bugfix/1-again")
-    with pytest.raises(NotResumed, match=f"goes on with pull request {new}"):
+    with pytest.raises(NotResumed, match=f"continues with pull request {new}"):
         resume(yard, pull)
 
 
 def test_what_cannot_be_found_any_more_is_said(yard: Yard):
     pull = closed(yard)
     del yard.hub.pulls[pull]
-    with pytest.raises(NotResumed, match="not on GitHub any more"):
+    with pytest.raises(NotResumed, match="no longer exists on GitHub"):
         resume(yard, pull)
     with yard.store.write() as tx:
         tx.constant("DELETE FROM tasks")
@@ -336,11 +336,13 @@ def test_which_pull_request_is_meant(yard: Yard):
     pull = with_pull(yard)
     with yard.store.write() as tx:
         assert find_own_pull(tx, pull) == find_own_pull(tx, pull, "OCTO/Stable")
-        with pytest.raises(NoSuchPull, match="Pull request 99 is not one of ours") as unknown:
+        with pytest.raises(
+            NoSuchPull, match="Pull request 99 was not opened by Hostler"
+        ) as unknown:
             find_own_pull(tx, 99)
-        with pytest.raises(NoSuchPull, match="Pull request 2 of octo/barn is not") as elsewhere:
+        with pytest.raises(NoSuchPull, match="Pull request 2 of octo/barn was not") as elsewhere:
             find_own_pull(tx, pull, "octo/barn")
-        assert "There is one of ours in octo/stable" in elsewhere.value.remedy
+        assert "Hostler opened one in octo/stable" in elsewhere.value.remedy
         add_pull(tx, replace(yard.pull(pull), repo_full_name="octo/barn"))
         with pytest.raises(NoSuchPull, match="octo/barn and octo/stable") as several:
             find_own_pull(tx, pull)
@@ -371,7 +373,7 @@ def test_the_end_of_a_block_tells_what_was_said_meanwhile_once(yard: Yard):
 def test_without_words_it_awaits_feedback(yard: Yard):
     pull = blocked_pull(yard)
     assert reset(yard).state is TaskState.AWAITING_FEEDBACK
-    with pytest.raises(NotResumed, match="not blocked any more"):
+    with pytest.raises(NotResumed, match="no longer blocked"):
         reset(yard)
     assert yard.pull(pull).status is PullStatus.AWAITING_FEEDBACK
 
@@ -404,7 +406,7 @@ def test_what_is_over_on_github_is_not_reset(yard: Yard, end: str):
         yard.hub.merge(pull)
     with pytest.raises(NotResumed) as refused:
         reset(yard)
-    assert refused.value.over
+    assert refused.value.closed
     assert (yard.task().state, yard.pull(pull).status) == (TaskState.BLOCKED, PullStatus.BLOCKED)
     poll(yard)
     assert yard.pull(pull).status.value == end
@@ -439,12 +441,12 @@ def test_several_go_on_each_by_itself(yard: Yard):
     for dry in (True, False):
         resetter = BlockedTaskResetter(yard.store, lambda _: yard.hub, watches, ORDER, dry)
         first, second = (resetter.reset(one) for one in found)
-        assert first.task is None and first.over and "is closed on GitHub" in first.why
+        assert first.task is None and first.closed and "is closed on GitHub" in first.why
         assert second.task is not None
         expected = TaskState.BLOCKED if dry else TaskState.QUEUED
         assert yard.tasks()[-1].state is expected is second.task.state
     stranger = BlockedTaskResetter(yard.store, lambda _: yard.hub, {}, ORDER).reset(found[0])
-    assert stranger.why == "octo/stable is not watched any more."
+    assert stranger.why == "octo/stable is no longer watched."
 
 
 def poll_without_pulls(yard: Yard) -> None:
@@ -485,7 +487,7 @@ def test_nothing_goes_on_that_is_final_or_elsewhere(here):
         assert here.task is not None and here.task.state is not TaskState.DONE
         assert here.current is None
         assert here.task.over or here.task.pr_number == 5
-        assert not here.busy or here.watched
+        assert not here.has_open_run or here.is_watched
 
 
 @given(standings, theirs, st.sampled_from(["", SHA, OTHER_SHA]))
@@ -494,4 +496,4 @@ def test_only_what_is_open_and_as_it_was_seen_goes_on(here, there, sha):
     good = there.state == "open" and not there.merged and sha in ("", there.head_sha)
     assert (refused is None) == good
     if refused is not None:
-        assert refused.over == (there.merged or there.state != "open")
+        assert refused.closed == (there.merged or there.state != "open")

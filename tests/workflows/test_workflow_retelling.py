@@ -75,12 +75,12 @@ def fail(yard: Yard, task: Task, outcome: Outcome) -> Task:
 
 
 def answer(yard: Yard, task: Task, cut: Callable[[], None] = lambda: None) -> Task:
-    work = FinishedWork(Sha("1" * 40), "main", "", any=False)
+    work = FinishedWork(Sha("1" * 40), "main", "", has_commits=False)
     with yard.store.write(*SCOPES) as tx:
         present = require_task(tx, task.id)
         more = bool(set(pending_event_keys(tx, present)) - set(present.turn_keys))
         delivery = WorkDelivery(
-            work, said(summary="Done."), load_turn_input(tx, present).remarks, more
+            work, said(summary="Done."), load_turn_input(tx, present).comments, more
         )
         stored = apply_transition(
             tx, present, decide_after_delivery(present, delivery, RunEndFacts(tx.now()), LIMITS)
@@ -91,7 +91,7 @@ def answer(yard: Yard, task: Task, cut: Callable[[], None] = lambda: None) -> Ta
 
 def told(yard: Yard, task: Task) -> list[str]:
     with yard.store.read() as tx:
-        return [one.body for one in load_turn_input(tx, task).remarks]
+        return [one.body for one in load_turn_input(tx, task).comments]
 
 
 def cut_off() -> None:
@@ -130,7 +130,7 @@ def test_many_words_are_taken_in_parts_and_what_was_taken_stays(yard: Yard, monk
     taken = ingest_events(yard.store, yard.hub, yard.watch)
     assert taken.changed == (yard.task().id,)
     assert told(yard, begin(yard)) == [f"word {number}" for number in range(10)]
-    assert ingest_events(yard.store, yard.hub, yard.watch).heard == ()
+    assert ingest_events(yard.store, yard.hub, yard.watch).events == ()
 
 
 def test_a_turn_that_was_begun_and_never_ran_has_its_words_again(yard: Yard):
@@ -192,7 +192,7 @@ def test_words_that_are_hidden_from_us_with_all_the_rest_were_not_taken_back(yar
     with yard.store.read() as tx:
         material = load_turn_input(tx, task)
     left, gone = drop_withdrawn(yard.hub, material)
-    assert (left.remarks, gone) == ((), task.turn_keys)
+    assert (left.comments, gone) == ((), task.turn_keys)
     yard.hub.issues.clear()
     with pytest.raises(NotFound):
         drop_withdrawn(yard.hub, material)

@@ -37,7 +37,7 @@ from hostler.store.tasks import OVER, Flow, Task, TaskState
 from hostler.workflows.comments import commit_message, pull_body, pull_title
 from hostler.workflows.effects import QueueWrite, SetPullStatus
 from hostler.workflows.outcomes import (
-    LONGEST_QUOTA,
+    MAX_PARK,
     DesignMissing,
     ErrorAction,
     RunEndFacts,
@@ -115,7 +115,7 @@ def test_every_outcome_but_success_has_a_rule():
         if outcome is not Outcome.SUCCESS:
             assert end(outcome).task.state is not TaskState.RUNNING
     assert is_ready_to_finish(task(), verdict(Outcome.SUCCESS))
-    with pytest.raises(ValueError, match="checks first"):
+    with pytest.raises(ValueError, match="checked and pushed first"):
         end(Outcome.SUCCESS)
 
 
@@ -164,7 +164,7 @@ def test_bad_results_end_in_a_question_whatever_else_changes():
 
 def test_attempts_come_to_an_end():
     step = end(Outcome.CRASH, task(attempt=LIMITS.max_restarts))
-    assert step.task.state is TaskState.FAILED and "tried 100 times" in step.task.reason
+    assert step.task.state is TaskState.FAILED and "Tried 100 times" in step.task.reason
 
 
 @given(st.lists(st.sampled_from([Outcome.NETWORK, Outcome.SERVER_ERROR]), min_size=2, max_size=150))
@@ -234,7 +234,7 @@ def test_a_providers_word_makes_waits_longer_never_shorter(seconds, outcome):
         signal = LimitSignal(outcome, retry_after_seconds=seconds)
         step = end(outcome, before, limit=signal)
         wait = parse_timestamp(step.task.wake_at) - NOW
-        known = min(seconds, LONGEST_QUOTA.total_seconds()) if seconds > 0 else 0.0
+        known = min(seconds, MAX_PARK.total_seconds()) if seconds > 0 else 0.0
         told = timedelta(seconds=known)
         assert abs(wait - max(timedelta(minutes=number), told)) <= timedelta(milliseconds=1)
         assert step.task.attempt == 0
@@ -249,10 +249,10 @@ def test_a_providers_word_makes_waits_longer_never_shorter(seconds, outcome):
             LimitSignal(Outcome.QUOTA, resets_at=format_timestamp(NOW + timedelta(hours=5))),
             NOW + timedelta(hours=5),
         ),
-        (LimitSignal(Outcome.QUOTA, resets_at="2126-01-01T00:00:00Z"), NOW + LONGEST_QUOTA),
+        (LimitSignal(Outcome.QUOTA, resets_at="2126-01-01T00:00:00Z"), NOW + MAX_PARK),
         (LimitSignal(Outcome.QUOTA, resets_at="2006-01-01T00:00:00Z"), NOW + timedelta(minutes=1)),
         (LimitSignal(Outcome.QUOTA, resets_at="tomorrow"), NOW + timedelta(hours=1)),
-        (LimitSignal(Outcome.QUOTA, retry_after_seconds=1e12), NOW + LONGEST_QUOTA),
+        (LimitSignal(Outcome.QUOTA, retry_after_seconds=1e12), NOW + MAX_PARK),
     ],
 )
 def test_a_parked_task_wakes_when_its_limit_ends(signal, until):
@@ -268,19 +268,19 @@ def test_a_bad_result_is_told_to_the_next_attempt():
 def test_a_question_goes_to_where_the_talk_is():
     said = AgentResult.model_validate({"status": "needs_input", "question": "Which?"})
     (asked,) = end(Outcome.NEEDS_INPUT, result=said).effects
-    assert isinstance(asked, QueueWrite) and asked.deed.number == 12
+    assert isinstance(asked, QueueWrite) and asked.action.number == 12
     (asked,) = end(Outcome.NEEDS_INPUT, task(pr_number=15), result=said).effects
-    assert isinstance(asked, QueueWrite) and asked.deed.number == 15
+    assert isinstance(asked, QueueWrite) and asked.action.number == 15
 
 
 def test_a_block_names_the_branch_and_blocks_the_pull_request():
     said = AgentResult.model_validate({"status": "blocked", "summary": "No access."})
-    facts = RunEndFacts(NOW, kept="agent/checkpoint/12-x")
+    facts = RunEndFacts(NOW, kept_branch="agent/checkpoint/12-x")
     step = decide_after_run(
         task(pr_number=15), verdict(Outcome.BLOCKED, result=said), facts, LIMITS
     )
     comment, pull = step.effects
-    assert isinstance(comment, QueueWrite) and "agent/checkpoint/12-x" in comment.deed.body
+    assert isinstance(comment, QueueWrite) and "agent/checkpoint/12-x" in comment.action.body
     assert pull == SetPullStatus(PullStatus.BLOCKED)
 
 

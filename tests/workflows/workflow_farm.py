@@ -60,7 +60,7 @@ class Farm(Yard):
     def tune(self, limits: Tasks | None = None, **settings: Any) -> None:
         self.desk = RepoContext(
             store=self.store,
-            watch=self.watch,
+            policy=self.watch,
             settings=Repo(owner="octo", name="stable", **settings),
             mirror=open_mirror(self.root / "mirrors", self.name),
             remote=self.remote,
@@ -96,7 +96,7 @@ class Farm(Yard):
         """From the agent's end to what is stored about it."""
         ending = finish_run(self.desk, task, verdict, session, observe)
         with self.store.write(*SCOPES) as tx:
-            return ending.store(tx)
+            return ending.apply(tx)
 
     def send(self) -> None:
         """Everything that waits goes to GitHub."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import math
 import os
 import threading
 from contextlib import suppress
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from hostler.backoff import backoff
 from hostler.bus.errors import BusError, BusFull, BusLocked, BusUnsynced, IdsExhausted
 from hostler.bus.files import (
     end_of_last_line,
@@ -70,7 +72,7 @@ class BusOptions:
 
     def pause_after(self, attempt: int) -> float:
         """Return the pause in seconds before the next attempt."""
-        return float(self.retry_backoff_seconds * 2 ** (attempt - 1))
+        return backoff(attempt - 1, self.retry_backoff_seconds, math.inf)
 
 
 RETRY_INTERVAL_SECONDS = 0.01

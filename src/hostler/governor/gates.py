@@ -14,14 +14,14 @@ from hostler.governor.adaptive.controller import AdaptivePool
 from hostler.governor.policy import Policy
 from hostler.model import format_timestamp
 
-# Of a closing that only an operator ends: no clock of ours comes so far.
+# Until when a pool is parked that only an operator resumes. No clock reaches it.
 UNTIL_RESUMED = datetime(9999, 1, 1, tzinfo=UTC)
-# How many turns ahead an opening is looked for. Nobody plans by what comes later.
-TURNS_AHEAD = 100
+# How many rotation turns ahead to look for the next share.
+MAX_TURNS_AHEAD = 100
 
 
 class Gate(StrEnum):
-    """What may stand before a start, in this order."""
+    """What may deny a start, in the order of evaluation."""
 
     PARKED = "parked"
     BREAKER = "breaker"
@@ -35,7 +35,7 @@ class Gate(StrEnum):
 
 
 class SharedBy(StrEnum):
-    """Who else meets the same closed gate."""
+    """Which other requests are denied by the same gate."""
 
     MACHINE = "machine"
     POOL = "pool"
@@ -57,9 +57,9 @@ SHARED_BY = {
 
 @dataclass(frozen=True, slots=True)
 class LeaseRequest:
-    """One agent that wants to start. `lease` names its place: a run's bears the run's name.
+    """A request for one lease. `lease` is its name: a run's lease has the run's name.
 
-    `width` is the most that its project may run at once, over all pools; 0: no limit.
+    `width` is how many agents the project may run at once in all pools; 0 means no limit.
     """
 
     lease: str
@@ -74,7 +74,7 @@ class LeaseRequest:
 
 @dataclass(frozen=True, slots=True)
 class ParkedPool:
-    """A parked pool, as far as it may be believed."""
+    """A parked pool. Times are sanitised."""
 
     until: datetime
     since: datetime | None
@@ -82,24 +82,24 @@ class ParkedPool:
 
     @property
     def ends_at(self) -> datetime | None:
-        """When it ends by itself; None: it does not."""
+        """Return when the pool reopens by itself, or None if it does not."""
         return None if self.until == UNTIL_RESUMED else self.until
 
     @property
-    def in_words(self) -> str:
-        """Until when."""
+    def text(self) -> str:
+        """Return until when the pool is parked, for display."""
         if self.until == UNTIL_RESUMED:
-            return "until an operator opens it"
+            return "until an operator resumes it"
         return f"until {self.until:%Y-%m-%d %H:%M:%S} UTC"
 
 
 @dataclass(frozen=True, slots=True)
 class GateInputs:
-    """All that the gates look at, for one pool and one project that asks.
+    """Everything the gates read, for one pool and one project.
 
-    `wishes` holds the projects that take part, the asking one included; `said`: the process that
-    asks has said before that it wants this. `free_mb` is None where nobody can tell, `learned`
-    where the cap is the operator's alone.
+    `demands` holds the projects that take part, the requesting one included. `demand_published`:
+    this process has published demand for it. `free_mb` is None if unknown, `learned` if the cap is
+    fixed.
     """
 
     now: datetime
@@ -109,15 +109,15 @@ class GateInputs:
     own: int
     on_machine: int
     free_mb: int | None
-    wishes: tuple[ProjectDemand, ...]
+    demands: tuple[ProjectDemand, ...]
     parked: ParkedPool | None = None
-    said: bool = False
+    demand_published: bool = False
     learned: AdaptivePool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseGranted:
-    """There is a lease now, under this name."""
+    """A lease exists now, under this name."""
 
     lease: str
     pool: str
@@ -125,7 +125,7 @@ class LeaseGranted:
 
 @dataclass(frozen=True, slots=True)
 class LeaseDenied:
-    """A closed gate: what it counted and allows, since when, when it may open, in words too."""
+    """Which gate is closed: what it counted and allows, when it may open, and what to do."""
 
     gate: Gate
     pool: str
@@ -139,11 +139,11 @@ class LeaseDenied:
 
     @property
     def shared_by(self) -> SharedBy:
-        """Who else meets the same closed gate."""
+        """Return which other requests are denied by the same gate."""
         return SHARED_BY[self.gate]
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the denial for JSON output."""
         return {
             "gate": self.gate.value,
             "shared_by": self.shared_by.value,
@@ -158,162 +158,164 @@ class LeaseDenied:
         }
 
 
-def decide(ask: LeaseRequest, scene: GateInputs, policy: Policy) -> LeaseDenied | None:
-    """The first closed gate; None: it may start."""
-    return next((no for gate in _GATES if (no := gate(ask, scene, policy))), None)
+def decide(request: LeaseRequest, inputs: GateInputs, policy: Policy) -> LeaseDenied | None:
+    """Return the first closed gate, or None if the agent may start."""
+    return next((denied for gate in _GATES if (denied := gate(request, inputs, policy))), None)
 
 
-def cap_of(scene: GateInputs, policy: Policy) -> int:
-    """The cap in force: what was learned of the pool, or the operator's word."""
-    return scene.learned.cap if scene.learned else policy.cap(scene.pool)
+def cap_of(inputs: GateInputs, policy: Policy) -> int:
+    """Return the cap in force: the adaptive one, or the operator's."""
+    return inputs.learned.cap if inputs.learned else policy.cap(inputs.pool)
 
 
-def share_of(scene: GateInputs, policy: Policy, project: str) -> int:
-    """A project's fair share of the pool now."""
-    return _shares(scene, policy, _turn(scene, policy))[project]
+def share_of(inputs: GateInputs, policy: Policy, project: str) -> int:
+    """Return a project's fair share of the pool now."""
+    return _shares(inputs, policy, _turn(inputs, policy))[project]
 
 
-def too_wide(ask: LeaseRequest, scene: GateInputs, policy: Policy) -> str | None:
-    """What to tell the operator of a project whose width is more than its share.
+def share_warning(request: LeaseRequest, inputs: GateInputs, policy: Policy) -> str | None:
+    """Return a warning if a project's width exceeds its fair share, else None.
 
-    Its share is what it would get if it wanted all that it can: a quiet project is not too wide.
+    The share is computed as if the project wanted all it can get, so an idle project is not warned.
     """
-    eager = (replace(w, more=None) if w.project == ask.project else w for w in scene.wishes)
-    share = share_of(replace(scene, wishes=tuple(eager)), policy, ask.project)
-    if ask.width <= share:
+    demands = (replace(w, more=None) if w.project == request.project else w for w in inputs.demands)
+    share = share_of(replace(inputs, demands=tuple(demands)), policy, request.project)
+    if request.width <= share:
         return None
-    cap, projects = cap_of(scene, policy), len(scene.wishes)
+    cap, projects = cap_of(inputs, policy), len(inputs.demands)
     return (
-        f"Project {ask.project} has width {ask.width}, and its fair share of pool {scene.pool} is "
-        f"{share} (cap {cap} across {projects} project{'s' if projects != 1 else ''}): "
-        "it gets the rest only while others leave it."
+        f"Project {request.project} has width {request.width}, and its fair share of pool "
+        f"{inputs.pool} is {share} (cap {cap} across {projects} "
+        f"project{'s' if projects != 1 else ''}): "
+        "it gets the rest only while other projects do not use it."
     )
 
 
-def _parked(ask: LeaseRequest, scene: GateInputs, _policy: Policy) -> LeaseDenied | None:
-    closed = scene.parked
-    if closed is None or closed.until <= scene.now:
+def _parked(request: LeaseRequest, inputs: GateInputs, _policy: Policy) -> LeaseDenied | None:
+    closed = inputs.parked
+    if closed is None or closed.until <= inputs.now:
         return None
     why = f": {closed.why.rstrip('.')}" if closed.why else ""
     return LeaseDenied(
         Gate.PARKED,
-        scene.pool,
-        ask.project,
-        f"Pool {scene.pool} is closed {closed.in_words}{why}.",
-        f"Wait, or open it with `hostler governor resume --provider {scene.pool}`.",
+        inputs.pool,
+        request.project,
+        f"Pool {inputs.pool} is parked {closed.text}{why}.",
+        f"Wait, or resume it with `hostler governor resume --provider {inputs.pool}`.",
         since=closed.since,
         opens_at=closed.ends_at,
     )
 
 
-def _breaker(ask: LeaseRequest, scene: GateInputs, _policy: Policy) -> LeaseDenied | None:
-    remedy = f"Wait, or forget it with `hostler governor reset --provider {scene.pool}`."
-    return _shut(Gate.BREAKER, ask, scene, remedy)
+def _breaker(request: LeaseRequest, inputs: GateInputs, _policy: Policy) -> LeaseDenied | None:
+    remedy = f"Wait, or clear it with `hostler governor reset --provider {inputs.pool}`."
+    return _pool_gate(Gate.BREAKER, request, inputs, remedy)
 
 
-def _limit(ask: LeaseRequest, scene: GateInputs, _policy: Policy) -> LeaseDenied | None:
-    return _shut(Gate.LIMIT, ask, scene, "Wait: its provider asked for it.")
+def _limit(request: LeaseRequest, inputs: GateInputs, _policy: Policy) -> LeaseDenied | None:
+    return _pool_gate(Gate.LIMIT, request, inputs, "Wait: the provider asked for it.")
 
 
-def _spacing(ask: LeaseRequest, scene: GateInputs, _policy: Policy) -> LeaseDenied | None:
-    return _shut(Gate.SPACING, ask, scene, "Wait a moment.")
+def _spacing(request: LeaseRequest, inputs: GateInputs, _policy: Policy) -> LeaseDenied | None:
+    return _pool_gate(Gate.SPACING, request, inputs, "Wait a few seconds.")
 
 
-def _shut(gate: Gate, ask: LeaseRequest, scene: GateInputs, remedy: str) -> LeaseDenied | None:
-    """What the pool's policy says, if it closes this gate."""
-    shut = scene.learned.shut if scene.learned else None
-    if shut is None or shut.gate != gate:
+def _pool_gate(
+    gate: Gate, request: LeaseRequest, inputs: GateInputs, remedy: str
+) -> LeaseDenied | None:
+    """Return the denial if the pool's adaptive policy closes this gate."""
+    closed = inputs.learned.closed_gate if inputs.learned else None
+    if closed is None or closed.gate != gate:
         return None
-    what = f"Pool {scene.pool} is held back: {shut.what}."
+    what = f"Starts in pool {inputs.pool} are on hold: {closed.what}."
     return LeaseDenied(
-        gate, scene.pool, ask.project, what, remedy, since=shut.since, opens_at=shut.until
+        gate, inputs.pool, request.project, what, remedy, since=closed.since, opens_at=closed.until
     )
 
 
-def _more(scene: GateInputs) -> str:
-    """What to do about a full pool."""
-    given = f"hostler governor set --provider {scene.pool} --max-global N"
-    if scene.learned is None:
-        return f"Wait until one ends, or raise the cap with `{given}`."
-    most = scene.learned.knobs.hard_max
-    return f"Wait: the cap follows what the provider takes, up to {most} (`{given} --adaptive`)."
+def _full_pool_remedy(inputs: GateInputs) -> str:
+    """Return what to do about a full pool."""
+    given = f"hostler governor set --provider {inputs.pool} --max-global N"
+    if inputs.learned is None:
+        return f"Wait until an agent ends, or raise the cap with `{given}`."
+    hard_max = inputs.learned.config.hard_max
+    return f"Wait: the cap adapts to the provider, up to {hard_max} (`{given} --adaptive`)."
 
 
-def _machine(ask: LeaseRequest, scene: GateInputs, policy: Policy) -> LeaseDenied | None:
+def _machine(request: LeaseRequest, inputs: GateInputs, policy: Policy) -> LeaseDenied | None:
     ceiling = policy.machine_max_agents
-    if ceiling <= 0 or scene.on_machine < ceiling:
+    if ceiling <= 0 or inputs.on_machine < ceiling:
         return None
     return LeaseDenied(
         Gate.MACHINE,
-        scene.pool,
-        ask.project,
-        f"{scene.on_machine} of {ceiling} agents run on this machine.",
-        "Wait until one ends, or raise `[runtime] machine_max_agents`.",
-        scene.on_machine,
+        inputs.pool,
+        request.project,
+        f"{inputs.on_machine} of {ceiling} agents run on this machine.",
+        "Wait until an agent ends, or raise `[runtime] machine_max_agents`.",
+        inputs.on_machine,
         ceiling,
     )
 
 
-def _memory(ask: LeaseRequest, scene: GateInputs, policy: Policy) -> LeaseDenied | None:
-    if scene.free_mb is None or scene.free_mb >= policy.memory_floor_mb:
+def _memory(request: LeaseRequest, inputs: GateInputs, policy: Policy) -> LeaseDenied | None:
+    if inputs.free_mb is None or inputs.free_mb >= policy.memory_floor_mb:
         return None
     return LeaseDenied(
         Gate.MEMORY,
-        scene.pool,
-        ask.project,
-        f"{scene.free_mb:,} MB of memory are free, less than the {policy.memory_floor_mb:,} MB "
-        "that are kept.",
-        "End what uses memory, or lower `[runtime] memory_floor_mb`.",
-        scene.free_mb,
+        inputs.pool,
+        request.project,
+        f"{inputs.free_mb:,} MB of memory are free; {policy.memory_floor_mb:,} MB must stay free.",
+        "Free memory, or lower `[runtime] memory_floor_mb`.",
+        inputs.free_mb,
         policy.memory_floor_mb,
     )
 
 
-def _cap(ask: LeaseRequest, scene: GateInputs, policy: Policy) -> LeaseDenied | None:
-    cap = cap_of(scene, policy)
-    if scene.in_pool < cap:
+def _cap(request: LeaseRequest, inputs: GateInputs, policy: Policy) -> LeaseDenied | None:
+    cap = cap_of(inputs, policy)
+    if inputs.in_pool < cap:
         return None
     return LeaseDenied(
         Gate.CAP,
-        scene.pool,
-        ask.project,
-        f"{scene.in_pool} of {cap} agents of pool {scene.pool} are running.",
-        _more(scene),
-        scene.in_pool,
+        inputs.pool,
+        request.project,
+        f"{inputs.in_pool} of {cap} agents of pool {inputs.pool} are running.",
+        _full_pool_remedy(inputs),
+        inputs.in_pool,
         cap,
     )
 
 
-def _width(ask: LeaseRequest, scene: GateInputs, _policy: Policy) -> LeaseDenied | None:
-    if ask.width <= 0 or scene.own < ask.width:
+def _width(request: LeaseRequest, inputs: GateInputs, _policy: Policy) -> LeaseDenied | None:
+    if request.width <= 0 or inputs.own < request.width:
         return None
     return LeaseDenied(
         Gate.WIDTH,
-        scene.pool,
-        ask.project,
-        f"Project {ask.project} runs {scene.own} of its {ask.width} agents.",
+        inputs.pool,
+        request.project,
+        f"Project {request.project} runs {inputs.own} of its {request.width} agents.",
         "Wait until one of them ends, or raise `max_concurrent_slots` in its `[repo]` table "
         "(a project without one has a fixed width).",
-        scene.own,
-        ask.width,
+        inputs.own,
+        request.width,
     )
 
 
-def _share(ask: LeaseRequest, scene: GateInputs, policy: Policy) -> LeaseDenied | None:
-    share = share_of(scene, policy, ask.project)
-    if scene.own_in_pool < share:
+def _share(request: LeaseRequest, inputs: GateInputs, policy: Policy) -> LeaseDenied | None:
+    share = share_of(inputs, policy, request.project)
+    if inputs.own_in_pool < share:
         return None
-    cap, projects = cap_of(scene, policy), len(scene.wishes)
+    cap, projects = cap_of(inputs, policy), len(inputs.demands)
     return LeaseDenied(
         Gate.SHARE,
-        scene.pool,
-        ask.project,
-        f"Project {ask.project} runs {scene.own_in_pool} agents, and its fair share of pool "
-        f"{scene.pool} is {share} (cap {cap} across {projects} projects).",
+        inputs.pool,
+        request.project,
+        f"Project {request.project} runs {inputs.own_in_pool} agents, and its fair share of pool "
+        f"{inputs.pool} is {share} (cap {cap} across {projects} projects).",
         "Wait for its turn, or give it more `weight`.",
-        scene.own_in_pool,
+        inputs.own_in_pool,
         share,
-        opens_at=_next_turn(scene, policy, ask.project),
+        opens_at=_next_turn(inputs, policy, request.project),
     )
 
 
@@ -330,32 +332,32 @@ _GATES: tuple[Callable[[LeaseRequest, GateInputs, Policy], LeaseDenied | None], 
 )
 
 
-def _turn(scene: GateInputs, policy: Policy) -> int:
-    return turn_at(scene.now.timestamp(), policy.rotation_window_seconds)
+def _turn(inputs: GateInputs, policy: Policy) -> int:
+    return turn_at(inputs.now.timestamp(), policy.rotation_window_seconds)
 
 
-def _shares(scene: GateInputs, policy: Policy, turn: int) -> dict[str, int]:
-    return shares(cap_of(scene, policy), scene.wishes, turn)
+def _shares(inputs: GateInputs, policy: Policy, turn: int) -> dict[str, int]:
+    return shares(cap_of(inputs, policy), inputs.demands, turn)
 
 
-def _next_turn(scene: GateInputs, policy: Policy, project: str) -> datetime | None:
-    """When the rotation alone gives a project another slot; None: it does not, or not soon."""
-    turn = _turn(scene, policy)
-    places = len(circle_of(tuple(max(1, wish.weight) for wish in scene.wishes)))
-    for later in range(turn + 1, turn + min(places, TURNS_AHEAD) + 1):
-        if _shares(scene, policy, later)[project] > scene.own_in_pool:
+def _next_turn(inputs: GateInputs, policy: Policy, project: str) -> datetime | None:
+    """Return when the rotation gives the project another slot, or None if not soon."""
+    turn = _turn(inputs, policy)
+    places = len(circle_of(tuple(max(1, demand.weight) for demand in inputs.demands)))
+    for later in range(turn + 1, turn + min(places, MAX_TURNS_AHEAD) + 1):
+        if _shares(inputs, policy, later)[project] > inputs.own_in_pool:
             seconds = later * policy.rotation_window_seconds
             return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
     return None
 
 
-# As much as anybody could want: a number, so that it can be compared and summed.
+# Unlimited demand, as a number that can be compared and summed.
 UNLIMITED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectDemand:
-    """One project in a pool: what it runs there, and how many more it wants; None: unknown."""
+    """One project in a pool: what it runs there, and how many more it wants (None: unknown)."""
 
     project: str
     active: int = 0
@@ -364,17 +366,17 @@ class ProjectDemand:
 
     @property
     def total(self) -> int:
-        """All that it wants to run at once."""
+        """Return how many agents it wants to run at once."""
         return UNLIMITED if self.more is None else self.active + self.more
 
 
-def shares(cap: int, wishes: Iterable[ProjectDemand], turn: int) -> dict[str, int]:
-    """Deal the slots out around the circle, one each, to whoever wants another.
+def shares(cap: int, demands: Iterable[ProjectDemand], turn: int) -> dict[str, int]:
+    """Deal the slots out around the circle, one each, to projects that want another.
 
-    The names of the projects must differ.
+    Project names must be unique.
     """
-    ordered = sorted(wishes, key=lambda wish: wish.project)
-    left = {wish.project: max(0, wish.total) for wish in ordered}
+    ordered = sorted(demands, key=lambda demand: demand.project)
+    left = {demand.project: max(0, demand.total) for demand in ordered}
     dealt = dict.fromkeys(left, 0)
     circle = _started_at(turn, ordered)
     while cap > 0 and (circle := [project for project in circle if left[project] > 0]):
@@ -388,21 +390,21 @@ def shares(cap: int, wishes: Iterable[ProjectDemand], turn: int) -> dict[str, in
 
 
 def turn_at(seconds: float, window_seconds: int) -> int:
-    """Which turn a moment belongs to, by its seconds since 1970."""
+    """Return the number of the rotation turn at a Unix time."""
     return int(seconds // window_seconds)
 
 
-def _started_at(turn: int, wishes: Sequence[ProjectDemand]) -> list[str]:
-    """The places of the circle, from the one where this turn's dealing starts."""
-    places = circle_of(tuple(max(1, wish.weight) for wish in wishes))
+def _started_at(turn: int, demands: Sequence[ProjectDemand]) -> list[str]:
+    """Return the places of the circle, from the one where this turn's dealing starts."""
+    places = circle_of(tuple(max(1, demand.weight) for demand in demands))
     start = -turn % len(places) if places else 0
-    return [wishes[index].project for index in (*places[start:], *places[:start])]
+    return [demands[index].project for index in (*places[start:], *places[:start])]
 
 
 def _whole_rounds(cap: int, circle: Sequence[str], left: dict[str, int]) -> int:
-    """How often the circle can be gone around at once with nobody getting too much.
+    """Return how many whole rounds can be dealt at once.
 
-    Dealing one by one would come to the same, in as many steps as there are slots.
+    Dealing one by one gives the same result in as many steps as there are slots.
     """
     places = {project: circle.count(project) for project in set(circle)}
     enough = min(left[project] // number for project, number in places.items())
@@ -411,9 +413,9 @@ def _whole_rounds(cap: int, circle: Sequence[str], left: dict[str, int]) -> int:
 
 @lru_cache(maxsize=64)
 def circle_of(weights: tuple[int, ...]) -> tuple[int, ...]:
-    """The places of a circle by index: as many for each as its weight, spread evenly.
+    """Return the places of the circle by index: one per unit of weight, spread evenly.
 
-    With equal weights it is everybody once, in order.
+    With equal weights each project has one place, in order.
     """
     common = gcd(*weights) or 1
     places = [

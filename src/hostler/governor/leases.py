@@ -15,7 +15,7 @@ from hostler.governor.adaptive.controller import (
     ProviderReport,
     adaptive_pool,
     apply_report,
-    pool_load,
+    make_pool_load,
     slot_of,
     store_state,
 )
@@ -29,18 +29,18 @@ from hostler.governor.gates import (
     LeaseRequest,
     ProjectDemand,
     decide,
-    too_wide,
+    share_warning,
 )
 from hostler.governor.holders import (
     HostView,
-    PruneSurvey,
-    apply_survey,
+    PrunePlan,
+    apply_prune,
     holder_of,
     is_stale,
-    silent_ends,
-    survey,
+    plan_prune,
+    unreported_ends,
 )
-from hostler.governor.parking import closed, readable_time
+from hostler.governor.parking import active_parking, readable_time
 from hostler.governor.policy import Policy, pool_key
 from hostler.store import Store, Transaction
 from hostler.store import governor as rows
@@ -49,32 +49,32 @@ from hostler.store.governor import (
     Demand,
     Holder,
     Lease,
+    LeaseCounts,
     Parked,
-    Standing,
     claims,
-    find_overlay,
+    count_leases,
+    find_pool_state,
+    lease_owners,
     parked_pool,
-    put_overlay,
-    standing,
-    take_one,
-    whose,
+    put_pool_state,
+    reduce_demand,
 )
 from hostler.store.runs import Run
 from hostler.store.transaction import not_after
 
 
 class LeaseLost(HostlerError):
-    """An agent has no place: it must not be started."""
+    """A run has no lease, so its agent must not be started."""
 
     def __init__(self, lease: str, why: str) -> None:
-        super().__init__(f"There is no place for {lease}: {why}.", safe="No agent was started.")
+        super().__init__(f"There is no lease for {lease}: {why}.", safe="No agent was started.")
         self.lease = lease
 
 
 class NoFreeSlot(HostlerError):
-    """A place was asked for, and none is free now."""
+    """A lease was requested, and none can be granted now."""
 
-    # As a program says that it may work later (sysexits).
+    # EX_TEMPFAIL of sysexits: try again later.
     exit_code = 75
 
     def __init__(self, denied: LeaseDenied) -> None:
@@ -82,92 +82,101 @@ class NoFreeSlot(HostlerError):
         self.denied = denied
 
 
-# Of settings too; what a damaged row says must not make a circle without end.
+# The settings have the same limit. A damaged row must not make the circle of shares huge.
 MAX_WEIGHT = 100
 
 
-def quick_inputs(tx: Transaction, ask: LeaseRequest, policy: Policy, here: HostView) -> GateInputs:
-    """Counted by the database. The dead may still be among those counted."""
-    boot_id = here.holder.boot_id if policy.machine_max_agents > 0 else None
-    counts = standing(tx, ask.pool, ask.project, boot_id)
-    found = claims(tx, ask.pool) if counts.wishes else []
+def quick_inputs(
+    tx: Transaction, request: LeaseRequest, policy: Policy, host: HostView
+) -> GateInputs:
+    """Count leases in the database. Leases of dead processes may still be among them."""
+    boot_id = host.holder.boot_id if policy.machine_max_agents > 0 else None
+    counts = count_leases(tx, request.pool, request.project, boot_id)
+    found = claims(tx, request.pool) if counts.demand_count else []
     now = tx.now()
     fresh = [c for c in found if not is_stale(c.demand, now, policy)]
-    # Whose agents run matters only where something is learned.
-    rows = whose(tx, ask.pool) if policy.is_adaptive(ask.pool) else []
-    return _scene(ask, counts, fresh, here, _known(ask, counts, policy, now, rows), now)
+    # Lease owners matter only to adaptive pools.
+    rows = lease_owners(tx, request.pool) if policy.is_adaptive(request.pool) else []
+    return _build_inputs(
+        request, counts, fresh, host, _adaptive_pool(request, counts, policy, now, rows), now
+    )
 
 
 def pruned_inputs(
-    tx: Transaction, ask: LeaseRequest, policy: Policy, here: HostView, found: PruneSurvey
+    tx: Transaction, request: LeaseRequest, policy: Policy, host: HostView, found: PrunePlan
 ) -> GateInputs:
-    """Counted from those who live, as far as anybody can tell."""
-    overlay = find_overlay(tx, ask.pool) if policy.is_adaptive(ask.pool) else ""
-    return inputs_from(ask, policy, here, found, parked_pool(tx, ask.pool), overlay, tx.now())
+    """Count only leases whose holders are alive, or not known to be dead."""
+    state = find_pool_state(tx, request.pool) if policy.is_adaptive(request.pool) else ""
+    return inputs_from(request, policy, host, found, parked_pool(tx, request.pool), state, tx.now())
 
 
 def inputs_from(
-    ask: LeaseRequest,
+    request: LeaseRequest,
     policy: Policy,
-    here: HostView,
-    found: PruneSurvey,
+    host: HostView,
+    found: PrunePlan,
     parked: Parked | None,
-    overlay: str,
+    state: str,
     now: datetime,
 ) -> GateInputs:
-    """The same from what was read already."""
-    counting = [lease for lease in found.leases if not lease.lent]
-    counts = Standing(
-        in_pool=_count(counting, pool=ask.pool),
-        own_in_pool=_count(counting, pool=ask.pool, project=ask.project),
-        own=_count(counting, project=ask.project),
-        on_machine=count_on_machine(counting, here),
+    """Build the gate inputs from rows that were already read."""
+    counting = [lease for lease in found.leases if not lease.released]
+    counts = LeaseCounts(
+        in_pool=_count(counting, pool=request.pool),
+        own_in_pool=_count(counting, pool=request.pool, project=request.project),
+        own=_count(counting, project=request.project),
+        on_machine=count_on_machine(counting, host),
         parked=parked,
-        overlay=overlay,
+        state=state,
     )
     claimed = [
         Claim(
-            wish,
-            _count(counting, pool=ask.pool, project=wish.project),
-            _count(counting, project=wish.project),
+            demand,
+            _count(counting, pool=request.pool, project=demand.project),
+            _count(counting, project=demand.project),
         )
-        for wish in found.demand
-        if wish.pool == ask.pool
+        for demand in found.demands
+        if demand.pool == request.pool
     ]
-    rows = [(one.project, one.task_id, one.lease) for one in found.leases if one.pool == ask.pool]
-    known = _known(ask, counts, policy, now, rows, silent_ends(found, ask.pool))
-    return _scene(ask, counts, claimed, here, known, now)
+    rows = [
+        (one.project, one.task_id, one.lease) for one in found.leases if one.pool == request.pool
+    ]
+    known = _adaptive_pool(request, counts, policy, now, rows, unreported_ends(found, request.pool))
+    return _build_inputs(request, counts, claimed, host, known, now)
 
 
-def _known(
-    ask: LeaseRequest,
-    counts: Standing,
+def _adaptive_pool(
+    request: LeaseRequest,
+    counts: LeaseCounts,
     policy: Policy,
     now: datetime,
     rows: Sequence[tuple[str, str, str]],
     ended: Iterable[LeaseSlot] = (),
 ) -> AdaptivePool | None:
-    """What was learned of the pool; None where nothing is. Whoever asks waits for a place."""
-    if not policy.is_adaptive(ask.pool):
+    """Return the state of an adaptive pool, or None if its cap is fixed.
+
+    The request itself is waiting demand.
+    """
+    if not policy.is_adaptive(request.pool):
         return None
-    load = pool_load(counts.in_pool, rows, waiting=True)
-    return adaptive_pool(policy.knobs(ask.pool), counts.overlay, now, load, ended)
+    load = make_pool_load(counts.in_pool, rows, waiting=True)
+    return adaptive_pool(policy.pool_config(request.pool), counts.state, now, load, ended)
 
 
-def count_on_machine(leases: Iterable[Lease], here: HostView) -> int:
-    """How many of them are, or may be, on this machine."""
-    return sum(lease.holder.boot_id in {here.holder.boot_id, ""} for lease in leases)
+def count_on_machine(leases: Iterable[Lease], host: HostView) -> int:
+    """Return how many of the leases are, or may be, on this machine."""
+    return sum(lease.holder.boot_id in {host.holder.boot_id, ""} for lease in leases)
 
 
-def demands_in(found: Iterable[Claim]) -> dict[str, ProjectDemand]:
-    """One wish per project: what all its processes want together, and no more than its width."""
+def demand_by_project(found: Iterable[Claim]) -> dict[str, ProjectDemand]:
+    """Return the demand per project: the sum over its processes, limited by its width."""
     by_project: dict[str, list[Claim]] = {}
     for claim in found:
         by_project.setdefault(claim.demand.project, []).append(claim)
-    return {project: _together(project, same) for project, same in by_project.items()}
+    return {project: _merge_demand(project, same) for project, same in by_project.items()}
 
 
-def _together(project: str, same: list[Claim]) -> ProjectDemand:
+def _merge_demand(project: str, same: list[Claim]) -> ProjectDemand:
     wanted = [claim.demand.wanted for claim in same]
     known = [max(0, number) for number in wanted if number is not None]
     more = min(sum(known), UNLIMITED) if len(known) == len(wanted) else None
@@ -178,38 +187,42 @@ def _together(project: str, same: list[Claim]) -> ProjectDemand:
     return ProjectDemand(project, same[0].active, more, _weight(max(c.demand.weight for c in same)))
 
 
-def _scene(
-    ask: LeaseRequest,
-    counts: Standing,
+def _build_inputs(
+    request: LeaseRequest,
+    counts: LeaseCounts,
     found: Collection[Claim],
-    here: HostView,
+    host: HostView,
     known: AdaptivePool | None,
     now: datetime,
 ) -> GateInputs:
-    wishes = demands_in(found)
-    wishes[ask.project] = _asking(ask, counts, wishes.get(ask.project))
-    said = any((c.demand.project, c.demand.holder) == (ask.project, here.holder) for c in found)
+    demands = demand_by_project(found)
+    demands[request.project] = _requesting_demand(request, counts, demands.get(request.project))
+    published = any(
+        (c.demand.project, c.demand.holder) == (request.project, host.holder) for c in found
+    )
     return GateInputs(
         now=now,
-        pool=ask.pool,
+        pool=request.pool,
         in_pool=counts.in_pool,
         own_in_pool=counts.own_in_pool,
         own=counts.own,
         on_machine=counts.on_machine,
-        free_mb=here.free_mb,
-        wishes=tuple(wishes.values()),
-        parked=closed(counts.parked, now),
-        said=said,
+        free_mb=host.free_mb,
+        demands=tuple(demands.values()),
+        parked=active_parking(counts.parked, now),
+        demand_published=published,
         learned=known,
     )
 
 
-def _asking(ask: LeaseRequest, counts: Standing, known: ProjectDemand | None) -> ProjectDemand:
-    """Whoever asks wants one more at least."""
+def _requesting_demand(
+    request: LeaseRequest, counts: LeaseCounts, known: ProjectDemand | None
+) -> ProjectDemand:
+    """Return the demand of the requesting project: at least one more agent."""
     if known is None:
-        return ProjectDemand(ask.project, counts.own_in_pool, 1, _weight(ask.weight))
+        return ProjectDemand(request.project, counts.own_in_pool, 1, _weight(request.weight))
     more = None if known.more is None else max(1, known.more)
-    return ProjectDemand(ask.project, counts.own_in_pool, more, known.weight)
+    return ProjectDemand(request.project, counts.own_in_pool, more, known.weight)
 
 
 def _weight(weight: int) -> int:
@@ -223,180 +236,201 @@ def _count(leases: Iterable[Lease], *, pool: str = "", project: str = "") -> int
     )
 
 
-def demand(
+def publish_demand(
     tx: Transaction,
     pool: str,
     project: str,
-    here: HostView,
+    host: HostView,
     *,
     wanted: int | None = None,
     weight: int = 1,
     width: int = 0,
 ) -> None:
-    """Say how many more agents this process would start now; None: unknown. Renew it in time."""
+    """Publish how many more agents this process would start now; None means unknown.
+
+    Renew it within the demand TTL.
+    """
     number = None if wanted is None else min(wanted, UNLIMITED)
-    said = Demand(pool_key(pool), project, here.holder, tx.stamp(), number, weight, width)
+    row = Demand(pool_key(pool), project, host.holder, tx.stamp(), number, weight, width)
     if number is None or number > 0:
-        rows.put_demand(tx, said)
+        rows.put_demand(tx, row)
     else:
-        rows.drop_demand(tx, said)
+        rows.drop_demand(tx, row)
 
 
-def drop_demand(tx: Transaction, pool: str, project: str, here: HostView) -> None:
-    """This process wants nothing for a project any more."""
-    demand(tx, pool, project, here, wanted=0)
+def drop_demand(tx: Transaction, pool: str, project: str, host: HostView) -> None:
+    """Remove this process's demand for a project."""
+    publish_demand(tx, pool, project, host, wanted=0)
 
 
-# Gates that may open when the dead are counted no more; of the breaker's probe too.
-COUNTING = frozenset({Gate.BREAKER, Gate.MACHINE, Gate.CAP, Gate.WIDTH, Gate.SHARE})
+# Gates that count leases, or wait for a probe: pruning dead holders may open them.
+_GATES_OPENED_BY_PRUNING = frozenset({Gate.BREAKER, Gate.MACHINE, Gate.CAP, Gate.WIDTH, Gate.SHARE})
 
 
 def acquire(
-    tx: Transaction, ask: LeaseRequest, policy: Policy, here: HostView
+    tx: Transaction, request: LeaseRequest, policy: Policy, host: HostView
 ) -> LeaseGranted | LeaseDenied:
-    """A lease for one agent, held by this process; or which gate is closed."""
-    ask = _named(ask)
-    scene, denied = _answer(tx, ask, policy, here, pruning=True)
+    """Grant a lease held by this process, or say which gate is closed."""
+    request = _with_pool_key(request)
+    inputs, denied = _evaluate(tx, request, policy, host, pruning=True)
     if denied is not None:
         return denied
     now = tx.stamp()
-    rows.add_lease(tx, _lease(ask, here.holder, now, here.holder.pid))
-    _note_start(tx, ask, scene, here)
-    if scene.said:
-        take_one(tx, Demand(ask.pool, ask.project, here.holder, now))
-    return LeaseGranted(ask.lease, ask.pool)
+    rows.add_lease(tx, _lease(request, host.holder, now, host.holder.pid))
+    _note_start(tx, request, inputs, host)
+    if inputs.demand_published:
+        reduce_demand(tx, Demand(request.pool, request.project, host.holder, now))
+    return LeaseGranted(request.lease, request.pool)
 
 
 def preview(
-    tx: Transaction, ask: LeaseRequest, policy: Policy, here: HostView
+    tx: Transaction, request: LeaseRequest, policy: Policy, host: HostView
 ) -> LeaseDenied | None:
-    """What `acquire` would answer; None: it would be granted. Writes nothing."""
-    _, denied = _answer(tx, _named(ask), policy, here, pruning=False)
+    """Return what `acquire` would deny, or None if it would grant. Writes nothing."""
+    _, denied = _evaluate(tx, _with_pool_key(request), policy, host, pruning=False)
     return denied
 
 
 def attach(tx: Transaction, run: Run) -> None:
-    """A run's lease passes to its shim, which lives as long as its agent."""
-    holder = _shim(run)
+    """Make a run's shim the holder of its lease. Raise LeaseLost if there is none.
+
+    The shim lives as long as the agent does.
+    """
+    holder = _shim_process(run)
     if holder is None:
         raise LeaseLost(run.run, "its supervisor is unknown")
-    if not rows.give_lease(tx, run.run, holder, tx.stamp()):
+    if not rows.set_lease_holder(tx, run.run, holder, tx.stamp()):
         raise LeaseLost(run.run, "its lease is gone")
 
 
 def release(tx: Transaction, run: Run) -> None:
-    """A run's place is free. No harm if it was."""
+    """Release a run's lease, if it has one."""
     release_lease(tx, run.run)
 
 
 def release_lease(tx: Transaction, lease: str, policy: Policy | None = None) -> bool:
-    """A place is free; whether it was taken. With a policy, its pool hears that nobody called."""
-    learns = policy is not None and policy.adapts
-    found = rows.find_lease(tx, lease) if learns else None
-    taken = rows.remove_lease(tx, lease)
+    """Release the lease. Return False if there was none.
+
+    With a policy, an adaptive pool learns that the agent ended without reaching its provider.
+    """
+    adaptive = policy is not None and policy.is_any_adaptive
+    found = rows.find_lease(tx, lease) if adaptive else None
+    removed = rows.remove_lease(tx, lease)
     if policy is not None and found is not None:
-        _hear_of(tx, found, policy, reached=False)
-    return taken
+        _report_end(tx, found, policy, reached=False)
+    return removed
 
 
-def hold_lease(tx: Transaction, run: Run) -> None:
-    """A lease past all gates, for a run whose shim was found alive without one."""
-    holder = _shim(run)
+def restore_lease(tx: Transaction, run: Run) -> None:
+    """Add a lease past all gates, for a run whose shim is alive without one."""
+    holder = _shim_process(run)
     if holder is None:
         raise LeaseLost(run.run, "its supervisor is unknown")
     if rows.find_lease(tx, run.run) is None:
-        ask = LeaseRequest(run.run, run.project, pool_key(run.pool), task_id=run.task_id)
-        rows.add_lease(tx, _lease(ask, holder, tx.stamp(), 0))
-        rows.give_lease(tx, run.run, holder, tx.stamp())
+        request = LeaseRequest(run.run, run.project, pool_key(run.pool), task_id=run.task_id)
+        rows.add_lease(tx, _lease(request, holder, tx.stamp(), 0))
+        rows.set_lease_holder(tx, run.run, holder, tx.stamp())
 
 
 def release_temporarily(tx: Transaction, lease: str, policy: Policy | None = None) -> bool:
-    """Count a lease no more, while its agent waits for others; whether it counted.
+    """Stop counting a lease while its agent waits. Return False if it did not count.
 
-    Its provider has answered it, or it would not wait: a probe of the breaker has succeeded.
+    The agent's provider has answered it, so a probe of the breaker has succeeded.
     """
-    counted = rows.lend_lease(tx, lease, lent=True)
-    if counted and policy is not None and policy.adapts and (found := rows.find_lease(tx, lease)):
-        _hear_of(tx, found, policy, reached=True)
+    counted = rows.set_lease_released(tx, lease, released=True)
+    if (
+        counted
+        and policy is not None
+        and policy.is_any_adaptive
+        and (found := rows.find_lease(tx, lease))
+    ):
+        _report_end(tx, found, policy, reached=True)
     return counted
 
 
-def recount(tx: Transaction, lease: str) -> bool:
-    """Count a lent lease past all gates, for an agent that works on without asking."""
-    return rows.lend_lease(tx, lease, lent=False)
+def force_reacquire(tx: Transaction, lease: str) -> bool:
+    """Count a temporarily released lease again past all gates, for a running agent."""
+    return rows.set_lease_released(tx, lease, released=False)
 
 
 def reacquire(
-    tx: Transaction, ask: LeaseRequest, policy: Policy, here: HostView
+    tx: Transaction, request: LeaseRequest, policy: Policy, host: HostView
 ) -> LeaseGranted | LeaseDenied:
-    """Count a lent lease again, through all gates."""
-    found = rows.find_lease(tx, ask.lease)
+    """Count a temporarily released lease again if all gates are open."""
+    found = rows.find_lease(tx, request.lease)
     if found is None:
-        raise LeaseLost(ask.lease, "its lease is gone")
-    ask = replace(ask, pool=found.pool, project=found.project, task_id=found.task_id)
-    if found.lent:
-        scene, denied = _answer(tx, ask, policy, here, pruning=True)
+        raise LeaseLost(request.lease, "its lease is gone")
+    request = replace(request, pool=found.pool, project=found.project, task_id=found.task_id)
+    if found.released:
+        inputs, denied = _evaluate(tx, request, policy, host, pruning=True)
         if denied is not None:
             return denied
-        rows.lend_lease(tx, ask.lease, lent=False)
-        _note_start(tx, ask, scene, here)
-    return LeaseGranted(ask.lease, ask.pool)
+        rows.set_lease_released(tx, request.lease, released=False)
+        _note_start(tx, request, inputs, host)
+    return LeaseGranted(request.lease, request.pool)
 
 
-def width_warning(tx: Transaction, ask: LeaseRequest, policy: Policy, here: HostView) -> str | None:
-    """What to tell the operator of a project whose width is more than its share, if it is."""
-    ask = _named(ask)
-    return too_wide(ask, quick_inputs(tx, ask, policy, here), policy)
+def width_warning(
+    tx: Transaction, request: LeaseRequest, policy: Policy, host: HostView
+) -> str | None:
+    """Return a warning if a project's width exceeds its fair share, else None."""
+    request = _with_pool_key(request)
+    return share_warning(request, quick_inputs(tx, request, policy, host), policy)
 
 
-def _note_start(tx: Transaction, ask: LeaseRequest, scene: GateInputs, here: HostView) -> None:
-    """One more agent calls its provider. Undone with the transaction, like the lease."""
-    if scene.learned is not None:
-        slot = slot_of(ask.project, ask.task_id, ask.lease)
-        put_overlay(tx, ask.pool, scene.learned.after_start(slot, here.roll()))
+def _note_start(tx: Transaction, request: LeaseRequest, inputs: GateInputs, host: HostView) -> None:
+    """Store that one more agent calls its provider. Undone with the transaction."""
+    if inputs.learned is not None:
+        slot = slot_of(request.project, request.task_id, request.lease)
+        put_pool_state(
+            tx, request.pool, inputs.learned.state_after_start(slot, host.random_fraction())
+        )
 
 
-def _hear_of(tx: Transaction, lease: Lease, policy: Policy, *, reached: bool) -> None:
-    """Its agent calls its provider no more, for now or for good."""
+def _report_end(tx: Transaction, lease: Lease, policy: Policy, *, reached: bool) -> None:
+    """Tell an adaptive pool that this lease's agent has stopped calling its provider."""
     slot = slot_of(lease.project, lease.task_id, lease.lease)
-    apply_report(tx, policy, lease.pool, ProviderReport(slot, over=True, reached=reached))
+    apply_report(tx, policy, lease.pool, ProviderReport(slot, ended=True, reached=reached))
 
 
-def _named(ask: LeaseRequest) -> LeaseRequest:
-    return replace(ask, pool=pool_key(ask.pool))
+def _with_pool_key(request: LeaseRequest) -> LeaseRequest:
+    return replace(request, pool=pool_key(request.pool))
 
 
-def _answer(
-    tx: Transaction, ask: LeaseRequest, policy: Policy, here: HostView, *, pruning: bool
+def _evaluate(
+    tx: Transaction, request: LeaseRequest, policy: Policy, host: HostView, *, pruning: bool
 ) -> tuple[GateInputs, LeaseDenied | None]:
-    """The first closed gate. Holders are looked at only before a no: the dead only take up room."""
-    scene = quick_inputs(tx, ask, policy, here)
+    """Return the inputs and the first closed gate.
+
+    Holders are checked only before a denial: dead ones can only take up slots, never add any.
+    """
+    inputs = quick_inputs(tx, request, policy, host)
     living: tuple[Lease, ...] = ()
-    denied = decide(ask, scene, policy)
-    if denied is not None and denied.gate in COUNTING:
-        found = survey(tx, policy, here)
+    denied = decide(request, inputs, policy)
+    if denied is not None and denied.gate in _GATES_OPENED_BY_PRUNING:
+        found = plan_prune(tx, policy, host)
         if pruning:
-            apply_survey(tx, found, policy)
-        scene, living = pruned_inputs(tx, ask, policy, here, found), found.leases
-        denied = decide(ask, scene, policy)
+            apply_prune(tx, found, policy)
+        inputs, living = pruned_inputs(tx, request, policy, host, found), found.leases
+        denied = decide(request, inputs, policy)
     if denied is None:
-        return scene, None
-    if pruning and scene.learned is not None:
-        # What time has changed is stored by whoever writes next, granted or not.
-        store_state(tx, ask.pool, scene.learned.stored, scene.learned.overlay)
-    since = denied.since or closed_since(denied, living, here, scene.now)
-    return scene, replace(denied, since=since)
+        return inputs, None
+    if pruning and inputs.learned is not None:
+        # Store what time has changed, also when the request is denied.
+        store_state(tx, request.pool, inputs.learned.stored, inputs.learned.state)
+    since = denied.since or closed_since(denied, living, host, inputs.now)
+    return inputs, replace(denied, since=since)
 
 
 def closed_since(
-    denied: LeaseDenied, living: Iterable[Lease], here: HostView, now: datetime
+    denied: LeaseDenied, living: Iterable[Lease], host: HostView, now: datetime
 ) -> datetime | None:
-    """Since when a gate is closed, as far as leases tell: it was the newest that closed it.
+    """Return when a lease gate closed: when the newest counted lease was acquired.
 
-    Only those count that the gate has counted, so that a look says the same as a real question.
+    It reads only leases that the gate counts, so `preview` and `acquire` answer the same.
     """
     counted: dict[Gate, Callable[[Lease], bool]] = {
-        Gate.MACHINE: lambda lease: lease.holder.boot_id in {here.holder.boot_id, ""},
+        Gate.MACHINE: lambda lease: lease.holder.boot_id in {host.holder.boot_id, ""},
         Gate.CAP: lambda lease: lease.pool == denied.pool,
         Gate.WIDTH: lambda lease: lease.project == denied.project,
         Gate.SHARE: lambda lease: lease.project == denied.project,
@@ -404,83 +438,87 @@ def closed_since(
     counts = counted.get(denied.gate)
     if counts is None:
         return None
-    newest = max((one.acquired_at for one in living if not one.lent and counts(one)), default="")
-    moment = readable_time(newest)
-    return not_after(moment, now) if moment else None
+    newest = max(
+        (one.acquired_at for one in living if not one.released and counts(one)), default=""
+    )
+    acquired_at = readable_time(newest)
+    return not_after(acquired_at, now) if acquired_at else None
 
 
-def _lease(ask: LeaseRequest, holder: Holder, now: str, engine_pid: int) -> Lease:
+def _lease(request: LeaseRequest, holder: Holder, now: str, engine_pid: int) -> Lease:
     return Lease(
-        ask.lease,
-        ask.pool,
-        ask.project,
+        request.lease,
+        request.pool,
+        request.project,
         holder,
         acquired_at=now,
         seen_at=now,
-        task_id=ask.task_id,
-        program=ask.program,
-        model=ask.model,
+        task_id=request.task_id,
+        program=request.program,
+        model=request.model,
         engine_pid=engine_pid,
     )
 
 
-def _shim(run: Run) -> Holder | None:
+def _shim_process(run: Run) -> Holder | None:
     known = json.loads(run.shim) if run.shim else {}
     return holder_of(known) if isinstance(known, dict) else None
 
 
-# A commit wakes us at once; that somebody died, or that memory is free, nobody commits.
+# Commits wake the waiter. Deaths of holders and freed memory do not: check for them this often.
 RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseWaiter:
-    """Waits for places. `policy` and `look` are asked again at each look; `tell` hears each no."""
+    """Waits for leases. `policy` and `read_host` are called again for each attempt."""
 
     store: Store
     clock: Clock
     policy: Callable[[], Policy]
-    look: Callable[[], HostView]
-    tell: Callable[[LeaseDenied], None]
+    read_host: Callable[[], HostView]
+    on_denied: Callable[[LeaseDenied], None]
 
-    def place(self, ask: LeaseRequest) -> LeaseGranted:
-        """A lease for this process. Whoever ends the wait leaves no wish behind."""
+    def wait(self, request: LeaseRequest) -> LeaseGranted:
+        """Return a lease for this process. If the wait is interrupted, drop its demand."""
         try:
             while True:
-                mark = self.store.change_mark()
-                answer = self.now(ask)
+                changes = self.store.change_mark()
+                answer = self.try_acquire(request)
                 if isinstance(answer, LeaseGranted):
                     return answer
-                self._until_it_looks_open(ask, answer, mark)
+                self._wait_until_open(request, answer, changes)
         except BaseException:
             with suppress(StoreError), self.store.write("admission", relaxed=True) as tx:
-                drop_demand(tx, ask.pool, ask.project, self.look())
+                drop_demand(tx, request.pool, request.project, self.read_host())
             raise
 
-    def now(self, ask: LeaseRequest, *, wishing: bool = True) -> LeaseGranted | LeaseDenied:
-        """A lease, or a no, and then a wish for one unless nobody waits."""
-        here = self.look()
+    def try_acquire(
+        self, request: LeaseRequest, *, publish: bool = True
+    ) -> LeaseGranted | LeaseDenied:
+        """Acquire a lease. If denied, publish demand for it unless `publish` is False."""
+        host = self.read_host()
         with self.store.write("admission", relaxed=True) as tx:
-            answer = acquire(tx, ask, self.policy(), here)
+            answer = acquire(tx, request, self.policy(), host)
             if isinstance(answer, LeaseGranted):
-                drop_demand(tx, ask.pool, ask.project, here)
-            elif wishing:
-                given = {"weight": ask.weight, "width": ask.width}
-                demand(tx, ask.pool, ask.project, here, wanted=1, **given)
+                drop_demand(tx, request.pool, request.project, host)
+            elif publish:
+                given = {"weight": request.weight, "width": request.width}
+                publish_demand(tx, request.pool, request.project, host, wanted=1, **given)
             return answer
 
-    def _until_it_looks_open(
-        self, ask: LeaseRequest, denied: LeaseDenied | None, mark: int
+    def _wait_until_open(
+        self, request: LeaseRequest, denied: LeaseDenied | None, changes: int
     ) -> None:
-        """On snapshots, which wake nobody; but not past the time to say the wish again."""
+        """Wait until the gates look open in a read snapshot, or the demand must be renewed."""
         renew_at = self.clock.monotonic() + self.policy().demand_ttl_seconds / 3
         while denied is not None and self.clock.monotonic() < renew_at:
-            self.tell(denied)
-            mark = self.store.wait_for_change(mark, self._nap(denied))
+            self.on_denied(denied)
+            changes = self.store.wait_for_change(changes, self._retry_delay(denied))
             with self.store.read() as tx:
-                denied = preview(tx, ask, self.policy(), self.look())
+                denied = preview(tx, request, self.policy(), self.read_host())
 
-    def _nap(self, denied: LeaseDenied) -> float:
+    def _retry_delay(self, denied: LeaseDenied) -> float:
         if denied.opens_at is None:
             return RETRY_SECONDS
         seconds = (denied.opens_at - self.clock.now()).total_seconds()

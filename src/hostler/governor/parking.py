@@ -14,19 +14,19 @@ from hostler.model import format_timestamp, parse_timestamp
 from hostler.store import Transaction
 from hostler.store.governor import (
     Parked,
-    all_overlays,
-    find_overlay,
+    all_pool_states,
+    find_pool_state,
     park_pool,
     parked_pool,
     parked_pools,
-    put_overlay,
+    put_pool_state,
     unpark_pool,
 )
 from hostler.store.transaction import age, clamped_deadline, not_after
 
 
 def readable_time(text: str | None) -> datetime | None:
-    """The moment behind a stamp; None where there is none."""
+    """Parse a stored time; return None if it is empty or damaged."""
     try:
         return parse_timestamp(text) if text else None
     except ValueError:
@@ -34,69 +34,69 @@ def readable_time(text: str | None) -> datetime | None:
 
 
 def age_of(text: str, now: datetime) -> timedelta:
-    """How long ago a stored moment was. One from the future, or a damaged one, is now."""
+    """Return how long ago a stored time was. A damaged or future time counts as now."""
     return age(readable_time(text) or now, now)
 
 
 def deadline(text: str, now: datetime, longest: timedelta) -> datetime:
-    """A stored deadline; a damaged one counts as the latest that there could be."""
+    """Return a stored deadline, at most `longest` ahead. A damaged one is that far ahead."""
     return clamped_deadline(readable_time(text) or now + longest, now, longest)
 
 
-def is_off(text: str, now: datetime) -> bool:
-    """Whether a stored moment is damaged or lies in the future."""
+def is_invalid_time(text: str, now: datetime) -> bool:
+    """Return True if a stored time is damaged or in the future."""
     moment = readable_time(text)
     return moment is None or moment > now
 
 
-# The longest windows of providers are months; nothing is closed for longer by one word.
+# Providers' windows last up to a month; one report never parks a pool for longer.
 MAX_PARK = timedelta(days=31)
-# Whoever goes elsewhere stays there: a shorter wait is no reason to. Starts that only keep their
-# distance are none either.
+# Fall back to another agent only for waits at least this long, and only for these gates: the task
+# then stays with that agent.
 LONG_WAIT = timedelta(seconds=60)
 LASTING_WAIT = frozenset({Gate.BREAKER, Gate.LIMIT})
 
 
 def park(tx: Transaction, pool: str, until: datetime, why: str, run: str = "") -> None:
-    """Close a pool until a moment; a closing that lasts longer stays as it is.
+    """Park a pool until a time. A parking that lasts longer stays in force.
 
-    `run`: whose word alone says so. Once a second one says so too, it is nobody's alone.
+    `run` is the only run that reported it. When a second one does too, the row names none.
     """
     now, key = tx.now(), pool_key(pool)
     if until != UNTIL_RESUMED:
         until = clamped_deadline(until, now, MAX_PARK)
     before = parked_pool(tx, key)
-    standing = closed(before, now)
-    alone = run if standing is None or before is None or before.run == run else ""
+    current = active_parking(before, now)
+    only_run = run if current is None or before is None or before.run == run else ""
     if before is not None and _ends(before, now) >= until:
-        if before.run != alone:
-            park_pool(tx, replace(before, run=alone))
+        if before.run != only_run:
+            park_pool(tx, replace(before, run=only_run))
         return
-    since = standing.since if standing and standing.since else now
-    park_pool(tx, Parked(key, format_timestamp(since), format_timestamp(until), why, alone))
+    since = current.since if current and current.since else now
+    park_pool(tx, Parked(key, format_timestamp(since), format_timestamp(until), why, only_run))
 
 
 def reopen(tx: Transaction, pool: str, run: str) -> bool:
-    """Open a pool that is closed on the word of this run alone; whether it was."""
+    """Reopen a pool if only this run reported its parking. Return False if it did not."""
     before = parked_pool(tx, pool_key(pool))
-    alone = before is not None and before.run == run
-    return alone and resume(tx, pool)
+    is_only_run = before is not None and before.run == run
+    return is_only_run and resume(tx, pool)
 
 
 def resume(tx: Transaction, pool: str) -> bool:
-    """Open a pool, whoever closed it; whether it was closed."""
+    """Reopen a pool, and clear its adaptive gate. Return False if it was open."""
     key, now = pool_key(pool), tx.now()
-    overlay = load_state(find_overlay(tx, key))
-    told = overlay.gate_until is not None and overlay.gate_until > now
-    if told:
-        put_overlay(
-            tx, key, dump_state(replace(overlay, gate_until=None, gate_seconds=0.0, pausing=False))
+    state = load_state(find_pool_state(tx, key))
+    gate_closed = state.gate_until is not None and state.gate_until > now
+    if gate_closed:
+        put_pool_state(
+            tx, key, dump_state(replace(state, gate_until=None, gate_seconds=0.0, pausing=False))
         )
-    return unpark_pool(tx, key) or told
+    return unpark_pool(tx, key) or gate_closed
 
 
-def closed(parked: Parked | None, now: datetime) -> ParkedPool | None:
-    """A stored closing as it may be believed; None: the pool is open."""
+def active_parking(parked: Parked | None, now: datetime) -> ParkedPool | None:
+    """Return a stored parking with sanitised times, or None if the pool is open."""
     if parked is None:
         return None
     until = _ends(parked, now)
@@ -107,21 +107,21 @@ def closed(parked: Parked | None, now: datetime) -> ParkedPool | None:
 
 
 def _ends(parked: Parked, now: datetime) -> datetime:
-    """When a stored closing ends, as it may be believed."""
+    """Return when a stored parking ends, after sanitising."""
     if readable_time(parked.until) == UNTIL_RESUMED:
         return UNTIL_RESUMED
     return deadline(parked.until, now, _length(parked))
 
 
 def _length(parked: Parked) -> timedelta:
-    """For how long a pool was closed; a clock that is set back makes it no longer."""
+    """Return how long the pool was parked for: a clock set back must not extend it."""
     since, until = readable_time(parked.at), readable_time(parked.until)
     length = until - since if since is not None and until is not None else MAX_PARK
     return min(length, MAX_PARK) if length > timedelta(0) else MAX_PARK
 
 
 def repair_parked(tx: Transaction) -> None:
-    """Store closings as they are believed: one that is clamped anew at each look never ends."""
+    """Store sanitised parkings: a deadline clamped at every read would never pass."""
     now = tx.now()
     for one in parked_pools(tx):
         until, since = format_timestamp(_ends(one, now)), readable_time(one.at)
@@ -131,20 +131,20 @@ def repair_parked(tx: Transaction) -> None:
 
 
 def closed_pools(tx: Transaction, policy: Policy | None = None) -> frozenset[str]:
-    """All pools that are closed now: parked, or held back for a while by what was learned."""
+    """Return all pools that are parked, or closed for long by their adaptive policy."""
     now = tx.now()
-    parked = {one.pool for one in parked_pools(tx) if closed(one, now) is not None}
-    if policy is None or not policy.adapts:
+    parked = {one.pool for one in parked_pools(tx) if active_parking(one, now) is not None}
+    if policy is None or not policy.is_any_adaptive:
         return frozenset(parked)
-    return frozenset(parked | _held_back(all_overlays(tx), policy, now))
+    return frozenset(parked | _long_closed(all_pool_states(tx), policy, now))
 
 
-def _held_back(overlays: Mapping[str, str], policy: Policy, now: datetime) -> set[str]:
-    """Where nobody may start for so long that others should be asked instead."""
+def _long_closed(states: Mapping[str, str], policy: Policy, now: datetime) -> set[str]:
+    """Return pools closed long enough that another agent should be used instead."""
     found = set()
-    for pool, text in overlays.items():
-        knobs = policy.knobs(pool)
-        shut = policy_for(knobs).shut(knobs, load_state(text), now)
-        if shut is not None and shut.gate in LASTING_WAIT and shut.until is not None:
-            found |= {pool} if shut.until - now >= LONG_WAIT else set()
+    for pool, text in states.items():
+        config = policy.pool_config(pool)
+        closed = policy_for(config).closed_gate(config, load_state(text), now)
+        if closed is not None and closed.gate in LASTING_WAIT and closed.until is not None:
+            found |= {pool} if closed.until - now >= LONG_WAIT else set()
     return found

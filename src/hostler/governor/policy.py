@@ -1,4 +1,4 @@
-"""Limits of the governor, and the pool that each agent belongs to."""
+"""The operator's limits, and the pool that each agent belongs to."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hostler.config.settings import Agent, Runtime, Settings
 from hostler.errors import HostlerError
 from hostler.governor.adaptive.model import PoolConfig
 
-# A pool of which the operator's file says nothing. A hard max of 0 is twice the cap.
+# A pool without an entry in governor.json. A hard_max of 0 means twice the cap.
 UNSET = PoolConfig(hard_max=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The limits in force. `caps` and `tuned` hold what `governor.json` says alone."""
+    """The limits in force. `caps` and `tuned` hold only what `governor.json` says."""
 
     caps: Mapping[str, int] = field(default_factory=dict)
     tuned: Mapping[str, PoolConfig] = field(default_factory=dict)
@@ -30,18 +30,18 @@ class Policy:
     unattached_lease_ttl_seconds: int = 300
 
     def cap(self, pool: str) -> int:
-        """How many agents a pool takes by the operator's word. An account has its provider's."""
+        """Return the operator's cap of a pool. An account without its own has its provider's."""
         provider = self.caps.get(provider_of(pool), self.default_cap)
         return self.caps.get(pool, provider)
 
-    def knobs(self, pool: str) -> PoolConfig:
-        """All of the operator's word on a pool. An account without its own has its provider's."""
-        told = self.tuned.get(pool) or self.tuned.get(provider_of(pool), UNSET)
+    def pool_config(self, pool: str) -> PoolConfig:
+        """Return the operator's settings of a pool; those of its provider if it has none."""
+        own = self.tuned.get(pool) or self.tuned.get(provider_of(pool), UNSET)
         cap = self.cap(pool)
-        return replace(told, max_global=cap, hard_max=told.hard_max or 2 * cap)
+        return replace(own, max_global=cap, hard_max=own.hard_max or 2 * cap)
 
-    def heirs(self, provider: str, pools: Iterable[str]) -> list[str]:
-        """Those of the pools that are accounts of a provider, and have its cap as their own."""
+    def inheriting_pools(self, provider: str, pools: Iterable[str]) -> list[str]:
+        """Return the accounts of a provider among the pools that inherit its cap, sorted."""
         return sorted(
             pool
             for pool in pools
@@ -49,21 +49,21 @@ class Policy:
         )
 
     def is_adaptive(self, pool: str) -> bool:
-        """Whether anything is learned of a pool."""
+        """Return True if the cap of a pool is adaptive."""
         return (self.tuned.get(pool) or self.tuned.get(provider_of(pool), UNSET)).adaptive
 
     @property
-    def adapts(self) -> bool:
-        """Whether anything is learned of any pool."""
-        return any(knobs.adaptive for knobs in self.tuned.values())
+    def is_any_adaptive(self) -> bool:
+        """Return True if the cap of any pool is adaptive."""
+        return any(config.adaptive for config in self.tuned.values())
 
 
-def policy_of(runtime: Runtime, pools: Mapping[str, PoolCaps]) -> Policy:
-    """The limits that both files of the operator say."""
+def make_policy(runtime: Runtime, pools: Mapping[str, PoolCaps]) -> Policy:
+    """Combine the settings and `governor.json` into a policy."""
     named = {name: pool.max_global_agents for name, pool in pools.items()}
     return Policy(
         caps={name: cap for name, cap in named.items() if cap > 0},
-        tuned={name: pool_config(pool) for name, pool in pools.items()},
+        tuned={name: _config_from_caps(pool) for name, pool in pools.items()},
         default_cap=runtime.max_global_agents,
         machine_max_agents=runtime.machine_max_agents,
         memory_floor_mb=runtime.memory_floor_mb,
@@ -73,8 +73,8 @@ def policy_of(runtime: Runtime, pools: Mapping[str, PoolCaps]) -> Policy:
     )
 
 
-def pool_config(pool: PoolCaps) -> PoolConfig:
-    """One pool of `governor.json`, with what it leaves to the rest of the settings as 0."""
+def _config_from_caps(pool: PoolCaps) -> PoolConfig:
+    """Return one entry of `governor.json` as a PoolConfig; a missing value is 0."""
     return PoolConfig(
         max_global=pool.max_global_agents,
         adaptive=pool.adaptive,
@@ -87,38 +87,38 @@ def pool_config(pool: PoolCaps) -> PoolConfig:
 
 
 def read_policy(home: Path, settings: Settings) -> Policy:
-    """The limits as they are now; a damaged file is an error, never a wider cap."""
-    return policy_of(settings.runtime, load_pools(home / POOLS_FILE_NAME))
+    """Read the limits now in force. A damaged file is an error, never a wider cap."""
+    return make_policy(settings.runtime, load_pools(home / POOLS_FILE_NAME))
 
 
-MAX_POOL_NAME = 200
+MAX_NAME_LENGTH = 200
 
 
 def pool_key(name: str) -> str:
-    """A pool's name as it is stored: never empty."""
+    """Return a pool's name as it is stored: never empty."""
     return name.strip() or DEFAULT_POOL
 
 
-def checked_pool_name(what: str, name: str) -> str:
-    """A pool's or project's name that a person typed, or a clear refusal."""
-    if len(name) <= MAX_POOL_NAME and name.isprintable() and " " not in name.strip():
+def require_pool_name(what: str, name: str) -> str:
+    """Return the name of a pool or project that a user typed, or raise HostlerError."""
+    if len(name) <= MAX_NAME_LENGTH and name.isprintable() and " " not in name.strip():
         return name.strip()
     refused = HostlerError(
-        f"{name[:MAX_POOL_NAME]!r} is no name of a {what}.",
+        f"{name[:MAX_NAME_LENGTH]!r} is not a valid {what} name.",
         safe="Nothing was changed.",
-        remedy=f"A name is printable, has no spaces, and at most {MAX_POOL_NAME} characters.",
+        remedy=f"Use at most {MAX_NAME_LENGTH} printable characters without spaces.",
     )
     refused.exit_code = 2
     raise refused
 
 
 def provider_of(pool: str) -> str:
-    """The provider's part of `provider:account`."""
+    """Return the provider's part of `provider:account`."""
     return pool.partition(":")[0]
 
 
 def pool_of(agent: Agent) -> str:
-    """The pool of a configured agent."""
+    """Return the pool of a configured agent."""
     if agent.pool.strip():
         return pool_key(agent.pool)
     kind = AGENT_KINDS[agent.kind]

@@ -39,54 +39,56 @@ from hostler.store.pull_requests import PullRow, PullStatus, change_pull, find_p
 from hostler.store.tasks import Task, TaskState, change_task, require_task
 from hostler.store.transaction import Transaction
 
-# A failure joins the turn that is about to begin, or begins one; anything else comes first.
+# In these states a failure joins the next turn; otherwise it waits for the present one.
 _READY_STATES = (TaskState.AWAITING_FEEDBACK, TaskState.QUEUED)
-# How much of a check's name people are shown.
+# How much of a check's name is shown.
 MAX_CHECK_NAME = 80
 
 
-def decide_on_run(seen: WorkflowRunEvent, known: ThreadState, policy: RepoPolicy) -> IntakeDecision:
-    """What one attempt of a workflow run that is over causes."""
-    pull, task = known.pull, known.pull_task
+def decide_on_run(
+    event: WorkflowRunEvent, thread: ThreadState, policy: RepoPolicy
+) -> IntakeDecision:
+    """Return what one finished attempt of a workflow run causes."""
+    pull, task = thread.pull, thread.pull_task
     if pull is None or task is None:
-        return IntakeDecision("It is not of a pull request of ours.")
+        return IntakeDecision("It does not belong to a pull request of Hostler.")
     if pull.final or task.over:
-        return IntakeDecision("Its pull request is over.")
-    idle = _ignore_reason(seen.run, pull, policy) or (
-        "" if known.newest else "It was repeated since; the newer attempt counts."
+        return IntakeDecision("Its pull request is finished.")
+    idle = _ignore_reason(event.run, pull, policy) or (
+        "" if thread.is_newest else "It was rerun since; the newer attempt counts."
     )
     if idle:
         return IntakeDecision(idle)
     if pull.status is PullStatus.BLOCKED or task.state is TaskState.BLOCKED:
         return TASK_BLOCKED
-    return _decide_on_failures(known, pull, task, policy)
+    return _decide_on_failures(thread, pull, task, policy)
 
 
 def _ignore_reason(run: WorkflowRun, pull: PullRow, policy: RepoPolicy) -> str:
-    """Why a run has nothing to say about a pull request; empty: it has."""
+    """Return why a run does not count for a pull request; empty if it does."""
     if policy.ci == "never":
-        return "The settings make no work of CI."
+        return "The settings ignore CI."
     if run.head_sha != pull.last_seen_head_sha:
-        return "It is of an older head."
+        return "It belongs to an older head."
     if run.foreign or (run.branch and run.branch != pull.branch):
-        return "It is of another branch with the same commit."
+        return "It belongs to another branch with the same commit."
     return ""
 
 
 def _decide_on_failures(
-    known: ThreadState, pull: PullRow, task: Task, policy: RepoPolicy
+    thread: ThreadState, pull: PullRow, task: Task, policy: RepoPolicy
 ) -> IntakeDecision:
-    checks = known.checks
+    checks = thread.checks
     failed = find_failures(checks)
     if not failed:
-        return IntakeDecision("Nothing of this head has failed that is not known.")
+        return IntakeDecision("This head has no new failures.")
     if policy.ci == "all_complete":
         if checks.unfinished is None:
-            return IntakeDecision("GitHub has not said yet what else runs.", waits=True)
+            return IntakeDecision("GitHub has not reported yet what else runs.", waits=True)
         if checks.unfinished:
-            return IntakeDecision("Other runs of this head are not over.")
+            return IntakeDecision("Other runs of this head are unfinished.")
     if task.state not in _READY_STATES:
-        return IntakeDecision(f"The task is {task.state}; it is told of it after that.", waits=True)
+        return IntakeDecision(f"The task is {task.state}; the failure waits.", waits=True)
     return _choose_effects(failed, checks, pull, task, policy)
 
 
@@ -97,113 +99,116 @@ def _choose_effects(
     task: Task,
     policy: RepoPolicy,
 ) -> IntakeDecision:
-    again = [one for one in failed if one.run.check in checks.repeated]
-    if again:
+    failed_again = [one for one in failed if one.run.check in checks.reruns]
+    if failed_again:
         return IntakeDecision(
-            "It failed again.", (BlockTask(task, pull, render_second_failure(again)),)
+            "It failed again.", (BlockTask(task, pull, _render_second_failure(failed_again)),)
         )
-    flaky = [one for one in failed if has_passed_before(one, checks)]
+    flaky = [one for one in failed if _has_passed_before(one, checks)]
     rest = tuple(one for one in failed if one not in flaky)
     effects: list[IntakeEffect] = [
         RerunFlakyCheck(task, one, PASSED_BEFORE_REASON) for one in flaky
     ]
     if rest and pull.turns_without_person >= policy.turns_without_person:
-        effects.append(AskAboutCi(task, rest, pull.pr_number, render_too_many_turns(rest, pull)))
+        effects.append(AskAboutCi(task, rest, pull.pr_number, _render_too_many_turns(rest, pull)))
     elif rest:
         effects.append(AddCiFeedback(task, rest, pull.pr_number))
     return IntakeDecision(f"CI failed: {list_checks(failed)}.", tuple(effects))
 
 
 def find_failures(checks: CiState) -> tuple[WorkflowRunEvent, ...]:
-    """Runs whose newest attempt failed, that nobody was told of, and that are not being repeated.
+    """Return failed runs that are new: not delivered yet, and not being rerun.
 
-    Of each check only its newest run counts: an older one was judged by other circumstances.
+    Only the newest run of each check counts.
     """
     newest: dict[str, WorkflowRunEvent] = {}
-    for one in checks.seen:
+    for one in checks.attempts:
         newest[one.run.check] = one
     return tuple(
         one
         for one in newest.values()
         if one.run.failed
-        and one.row.event_key not in checks.told
+        and one.row.event_key not in checks.delivered
         and not _is_rerunning(one, checks)
     )
 
 
 def _is_rerunning(one: WorkflowRunEvent, checks: CiState) -> bool:
-    asked = checks.repeated.get(one.run.check)
+    asked = checks.reruns.get(one.run.check)
     return asked is not None and asked.run_id == one.run.id and one.run.attempt <= asked.attempt
 
 
-def has_passed_before(failed: WorkflowRunEvent, checks: CiState) -> bool:
-    """Whether the same check passed on this very commit: then the commit is hardly the cause."""
-    return any(one.run.passed and one.run.check == failed.run.check for one in checks.seen)
+def _has_passed_before(failed: WorkflowRunEvent, checks: CiState) -> bool:
+    """Return whether the same check passed on this commit, so that the failure may be a flake."""
+    return any(one.run.passed and one.run.check == failed.run.check for one in checks.attempts)
 
 
-PASSED_BEFORE_REASON = "The same check had passed on the same commit before."
+PASSED_BEFORE_REASON = "The same check passed on the same commit before."
 
 
 def build_rerun(failed: WorkflowRunEvent) -> tuple[RerunFailedJobs, str]:
-    """Run a suspected flake once more: one time for each check of a head."""
+    """Return the rerun of a suspected flake: one per check and head."""
     run = failed.run
-    deed = RerunFailedJobs(failed.row.scope_number, run.id, run.attempt)
-    return deed, rerun_token(run.head_sha, run.check)
+    action = RerunFailedJobs(failed.row.scope_number, run.id, run.attempt)
+    return action, _rerun_token(run.head_sha, run.check)
 
 
-def rerun_token(head_sha: str, check: str) -> str:
-    """By this the repetition of a check is known."""
+def _rerun_token(head_sha: str, check: str) -> str:
+    """Return the token of a rerun: one per check and head."""
     return build_token("rerun", head_sha, check)
 
 
 def build_flaky_issue(failed: WorkflowRunEvent, why: str) -> tuple[OpenIssue, str]:
-    """Tell people of a suspected flake: one issue for each check."""
+    """Return the issue about a suspected flake: one per check."""
     run, name = failed.run, clean_check_name(failed.run.check)
     body = (
-        f"The check `{name}` failed on #{failed.row.scope_number} at {run.head_sha}, and the "
-        f"commit is hardly the cause. {why}\n\nThe run: {run.url or run.id}. It is run once more; "
-        "if it fails again, the pull request waits for a person.\n\n"
-        "There is one such issue for each check. Close it when the check can be relied on."
+        f"Check `{name}` failed on #{failed.row.scope_number} at {run.head_sha}, but the commit is "
+        f"probably not the cause. {why}\n\nRun: {run.url or run.id}. Hostler reruns it once; if it "
+        "fails again, the pull request waits for a user.\n\n"
+        "Hostler opens one such issue per check. Close it when the check is reliable again."
     )
     return OpenIssue(f"Flaky: {name}", body), build_token("flaky", run.check)
 
 
-def render_second_failure(again: Iterable[WorkflowRunEvent]) -> str:
-    """What people are told when the repetition fails too."""
+def _render_second_failure(failed_again: Iterable[WorkflowRunEvent]) -> str:
+    """Return the text for a rerun that failed again."""
     listed = "\n".join(
-        f"- `{clean_check_name(one.run.check)}`: {one.run.url or one.run.id}" for one in again
+        f"- `{clean_check_name(one.run.check)}`: {one.run.url or one.run.id}"
+        for one in failed_again
     )
     return (
-        f"CI failed, was run once more without a change, and failed again:\n\n{listed}\n\n"
-        "All work is on the branch of the pull request. Is the check broken, or the work? Mend "
-        "or repeat the check, or say here what is to be changed; then let it go on."
+        f"CI failed, and failed again in a rerun without changes:\n\n{listed}\n\n"
+        "All work is on the branch of the pull request. How should this continue? Fix or rerun the "
+        "check, or comment what should change. Then an operator can comment `/hostler unblock` "
+        "to continue."
     )
 
 
-def render_too_many_turns(failed: Iterable[WorkflowRunEvent], pull: PullRow) -> str:
-    """What people are asked when CI alone has kept an agent busy for too long."""
+def _render_too_many_turns(failed: Iterable[WorkflowRunEvent], pull: PullRow) -> str:
+    """Return the question after too many turns that only CI caused."""
     return (
         f"CI fails ({list_checks(failed)}), and {pull.turns_without_person} turns passed without a "
-        "person's word. All work is on the branch of the pull request. How shall it go on?"
+        "comment from a user. All work is on the branch of the pull request. How should this "
+        "continue?"
     )
 
 
 def list_checks(runs: Iterable[WorkflowRunEvent]) -> str:
-    """Checks in a sentence."""
+    """Return the names of checks, for a sentence."""
     return ", ".join(sorted({f"`{clean_check_name(one.run.check)}`" for one in runs}))
 
 
 def clean_check_name(name: str) -> str:
-    """A check's name between backticks: anybody who writes workflows chooses it."""
+    """Return a check's name for use between backticks. Anyone who writes workflows chooses it."""
     return " ".join(name.replace("`", "'").split())[:MAX_CHECK_NAME]
 
 
-# By head: its runs that were not over when the host was asked.
+# By head: its unfinished runs when GitHub was queried.
 UnfinishedRuns = Mapping[str, tuple[WorkflowRun, ...]]
 
 
 def find_heads_to_query(tx: Transaction, policy: RepoPolicy) -> list[str]:
-    """Heads about which the host must be asked whether all of their runs are over."""
+    """Return the heads for which GitHub must be queried whether all of their runs are finished."""
     if policy.ci != "all_complete":
         return []
     rows = rows_to_look_at(tx, policy.repo, (ItemKind.WORKFLOW_RUN.value,))
@@ -216,9 +221,9 @@ def find_heads_to_query(tx: Transaction, policy: RepoPolicy) -> list[str]:
 
 
 def fetch_unfinished_runs(forge: Forge, heads: Iterable[str]) -> dict[str, tuple[WorkflowRun, ...]]:
-    """The runs of these heads that are not over; the network is asked here.
+    """Query the unfinished runs of these heads, outside of any transaction.
 
-    A head about which the host did not answer is left out: its events wait.
+    Heads for which the query fails are left out: their events stay in the inbox.
     """
     found: dict[str, tuple[WorkflowRun, ...]] = {}
     for head in heads:
@@ -233,19 +238,19 @@ def fetch_unfinished_runs(forge: Forge, heads: Iterable[str]) -> dict[str, tuple
 def read_ci_state(
     tx: Transaction, policy: RepoPolicy, pull: PullRow, unfinished: UnfinishedRuns | None
 ) -> CiState:
-    """The CI of a pull request's present head."""
+    """Read the CI of a pull request's present head."""
     kind, head = ItemKind.WORKFLOW_RUN.value, pull.last_seen_head_sha
     rows = rows_of_thread(tx, policy.repo, pull.pr_number, kind, naming=head)
-    signals = [parse_event(row) for row in rows]
-    seen = tuple(
-        one for one in signals if isinstance(one, WorkflowRunEvent) and _is_run_of(one.run, pull)
+    events = [parse_event(row) for row in rows]
+    attempts = tuple(
+        one for one in events if isinstance(one, WorkflowRunEvent) and _is_run_of(one.run, pull)
     )
-    keys = [one.row.event_key for one in seen]
+    keys = [one.row.event_key for one in attempts]
     return CiState(
-        seen,
+        attempts,
         frozenset(told_keys(tx, policy.repo, keys)),
-        _find_reruns(tx, policy, pull, {one.run.check for one in seen}),
-        _is_running(policy, pull, seen, unfinished),
+        _find_reruns(tx, policy, pull, {one.run.check for one in attempts}),
+        _is_running(policy, pull, attempts, unfinished),
     )
 
 
@@ -259,31 +264,31 @@ def _find_reruns(
 ) -> dict[str, RerunFailedJobs]:
     found: dict[str, RerunFailedJobs] = {}
     for check in checks:
-        row = find_write(tx, policy.repo, rerun_token(pull.last_seen_head_sha, check))
-        deed = decode_action(row.kind, row.payload) if row else None
-        if isinstance(deed, RerunFailedJobs):
-            found[check] = deed
+        row = find_write(tx, policy.repo, _rerun_token(pull.last_seen_head_sha, check))
+        action = decode_action(row.kind, row.payload) if row else None
+        if isinstance(action, RerunFailedJobs):
+            found[check] = action
     return found
 
 
 def _is_running(
     policy: RepoPolicy,
     pull: PullRow,
-    seen: Iterable[WorkflowRunEvent],
+    attempts: Iterable[WorkflowRunEvent],
     unfinished: UnfinishedRuns | None,
 ) -> bool | None:
-    """Whether something still runs. What the inbox knows to be over is over, late lists or not."""
+    """Return whether a run is unfinished. Attempts known as finished count, even if a list lags."""
     if policy.ci != "all_complete":
         return False
     running = (unfinished or {}).get(pull.last_seen_head_sha)
     if running is None:
         return None
-    over = {(one.run.id, one.run.attempt) for one in seen}
+    over = {(one.run.id, one.run.attempt) for one in attempts}
     return any(_is_run_of(run, pull) and (run.id, run.attempt) not in over for run in running)
 
 
 def apply_ci_effect(tx: Transaction, policy: RepoPolicy, effect: CiEffect) -> str:
-    """Make one effect true; the task that it is about."""
+    """Store one effect; return the id of its task."""
     match effect:
         case AddCiFeedback():
             return _add_ci_feedback(tx, policy, effect)
@@ -298,7 +303,7 @@ def apply_ci_effect(tx: Transaction, policy: RepoPolicy, effect: CiEffect) -> st
 
 
 def _add_ci_feedback(tx: Transaction, policy: RepoPolicy, effect: AddCiFeedback) -> str:
-    """The next turn is about these runs too."""
+    """Add the runs to the task's next turn."""
     task = _record_runs(tx, policy, effect.task, effect.runs, effect.pull)
     if task.state is TaskState.AWAITING_FEEDBACK:
         reason = f"CI failed: {list_checks(effect.runs)}."
@@ -308,31 +313,31 @@ def _add_ci_feedback(tx: Transaction, policy: RepoPolicy, effect: AddCiFeedback)
 
 
 def _ask_about_ci(tx: Transaction, policy: RepoPolicy, effect: AskAboutCi) -> str:
-    """The runs are kept for the turn that an answer begins."""
+    """Ask a user; the runs are part of the turn that the answer starts."""
     task = _record_runs(tx, policy, effect.task, effect.runs, effect.pull)
     asked = replace(
         task,
         state=TaskState.NEEDS_INPUT,
-        reason="A person's answer is needed.",
+        reason="Waiting for an answer.",
         question=effect.question,
         wake_at=None,
     )
     change_task(tx, task, asked)
-    body = f"{effect.question}\n\n*Answer here with a comment, and the work goes on.*"
+    body = f"{effect.question}\n\n*Reply to this comment to continue.*"
     keys = sorted(one.row.event_key for one in effect.runs)
     _post_comment(tx, policy, effect.pull, body, build_token("ask", task.id, *keys))
     return task.id
 
 
 def _rerun_flaky(tx: Transaction, policy: RepoPolicy, effect: RerunFlakyCheck) -> str:
-    """Run it once more, and tell people."""
-    for deed, token in (build_rerun(effect.run), build_flaky_issue(effect.run, effect.why)):
-        enqueue_action(tx, policy.repo, deed, token=token, lane=Lane.FEEDBACK, source="ci")
+    """Rerun the check, and open an issue about it."""
+    for action, token in (build_rerun(effect.run), build_flaky_issue(effect.run, effect.why)):
+        enqueue_action(tx, policy.repo, action, token=token, lane=Lane.FEEDBACK, source="ci")
     return effect.task.id
 
 
 def _block_task(tx: Transaction, policy: RepoPolicy, effect: BlockTask) -> str:
-    """It waits for the operator."""
+    """Block the task until an operator unblocks it."""
     task = require_task(tx, effect.task.id)
     change_task(
         tx,
@@ -340,7 +345,7 @@ def _block_task(tx: Transaction, policy: RepoPolicy, effect: BlockTask) -> str:
         replace(task, state=TaskState.BLOCKED, reason=effect.why[:2000], wake_at=None),
     )
     change_pull(tx, effect.pull, replace(effect.pull, status=PullStatus.BLOCKED))
-    body = f"The work cannot go on by itself:\n\n{effect.why}"
+    body = f"**Blocked:** {effect.why}"
     token = build_token("blocked", task.id, task.attempt, effect.why)
     _post_comment(tx, policy, effect.pull.pr_number, body, token)
     return task.id
@@ -360,5 +365,5 @@ def _record_runs(
 
 
 def _post_comment(tx: Transaction, policy: RepoPolicy, number: int, body: str, token: str) -> None:
-    deed = CreateComment(number, body)
-    enqueue_action(tx, policy.repo, deed, token=token, lane=Lane.FEEDBACK, source="ci")
+    action = CreateComment(number, body)
+    enqueue_action(tx, policy.repo, action, token=token, lane=Lane.FEEDBACK, source="ci")

@@ -33,41 +33,44 @@ from hostler.store.tasks import Flow, IssueRef, Task, find_task, tasks_of_issue
 from hostler.store.transaction import Transaction
 
 
-def decide(signal: InboxEvent, known: ThreadState, policy: RepoPolicy) -> IntakeDecision:
-    """What an event causes, and why."""
-    match signal:
+def decide(event: InboxEvent, thread: ThreadState, policy: RepoPolicy) -> IntakeDecision:
+    """Return what an event causes, and why."""
+    match event:
         case IssueEvent():
-            return decide_on_issue(signal, known, policy)
+            return decide_on_issue(event, thread, policy)
         case PullEvent():
-            return decide_on_pull(signal, known, policy)
+            return decide_on_pull(event, thread, policy)
         case CommentEvent():
-            return decide_on_comment(signal, known, policy)
+            return decide_on_comment(event, thread, policy)
         case WorkflowRunEvent():
-            return decide_on_run(signal, known, policy)
+            return decide_on_run(event, thread, policy)
         case _:
-            return IntakeDecision("GitHub's words about it could not be read.")
+            return IntakeDecision("GitHub's data about it could not be parsed.")
 
 
-def needs_blockers(signal: InboxEvent, task: Task | None, policy: RepoPolicy) -> bool:
-    """Whether GitHub must be asked what blocks an issue: it has, or may get, a task to hold."""
-    if not isinstance(signal, IssueEvent) or signal.is_pull or not signal.is_open:
+def needs_blockers(event: InboxEvent, task: Task | None, policy: RepoPolicy) -> bool:
+    """Return whether GitHub must be queried for issues that block this one.
+
+    It must if the issue has, or may get, a task that can wait.
+    """
+    if not isinstance(event, IssueEvent) or event.is_pull or not event.is_open:
         return False
-    if signal.blockers == 0 or is_ignored(policy, signal.labels):
+    if event.blockers == 0 or is_ignored(policy, event.labels):
         return False
     return (
-        find_flow(policy, signal.labels) is not None if task is None else not is_past_waiting(task)
+        find_flow(policy, event.labels) is not None if task is None else not is_past_waiting(task)
     )
 
 
-def needs_labeller(signal: InboxEvent, policy: RepoPolicy) -> bool:
-    """Whether it matters who put the labels on an issue: a stranger wrote it, and it has some."""
+def needs_labeller(event: InboxEvent, policy: RepoPolicy) -> bool:
+    """Return whether it matters who set an issue's labels: its author is not an allowed user."""
     return (
-        isinstance(signal, IssueEvent)
-        and signal.is_open
-        and not signal.is_pull
-        and not policy.allows(signal.row.author)
-        and not is_ignored(policy, signal.labels)
-        and find_flow(policy, signal.labels) is not None
+        isinstance(event, IssueEvent)
+        and event.is_open
+        and not event.is_pull
+        and not policy.allows(event.row.author)
+        and not is_ignored(policy, event.labels)
+        and find_flow(policy, event.labels) is not None
     )
 
 
@@ -79,41 +82,44 @@ BlockersByIssue = Mapping[int, Sequence[Blocking]]
 def read_thread_state(
     tx: Transaction,
     policy: RepoPolicy,
-    signal: InboxEvent,
+    event: InboxEvent,
     labellers: LabellersByIssue,
     blockers: BlockersByIssue | None = None,
     unfinished: UnfinishedRuns | None = None,
 ) -> ThreadState:
-    """Everything that a decision about this event rests on. None: GitHub's lists do not count."""
-    number = signal.row.scope_number
+    """Read everything that a decision about this event needs.
+
+    `blockers` None: ignore GitHub's lists.
+    """
+    number = event.row.scope_number
     pull = find_pull(tx, policy.repo, number)
     issue = pull.issue_number if pull else number
     tasks = tuple(tasks_of_issue(tx, policy.repo, issue))
-    # Only words on an issue may have been told, or sent to the pull request, before.
-    said = signal if isinstance(signal, CommentEvent) and pull is None and tasks else None
+    # Only a comment on an issue can have been delivered or redirected before.
+    comment = event if isinstance(event, CommentEvent) and pull is None and tasks else None
     return ThreadState(
         tasks=tasks,
         pull=pull,
         pull_task=find_task(tx, pull.task) if pull else None,
-        # Only a merge asks for it.
-        issue=_newest_issue(tx, policy, issue) if isinstance(signal, PullEvent) else None,
+        # Only a merge needs it.
+        issue=_newest_issue(tx, policy, issue) if isinstance(event, PullEvent) else None,
         labellers=labellers.get(number),
-        # A pull request of a task by hand has no issue, and floors of its own.
+        # A pull request of a manual task has no issue, so it has floors of its own.
         floors=comment_floors(tx, policy.repo, issue or number),
-        opening=pull is None and _is_opening_pull(tx, policy),
-        newest=is_newest(tx, signal.row),
-        blocked_by=_blocked_by(policy, signal, tasks, blockers),
-        first=said is None or is_first(tx, said.row),
-        told=said is not None and was_told(tx, policy.repo, issue, said.row),
-        redirected=said is not None and _was_comment_redirected(tx, policy, said),
+        pull_opening=pull is None and _is_opening_pull(tx, policy),
+        is_newest=is_newest(tx, event.row),
+        blocked_by=_blocked_by(policy, event, tasks, blockers),
+        is_first=comment is None or is_first(tx, comment.row),
+        delivered=comment is not None and was_told(tx, policy.repo, issue, comment.row),
+        redirected=comment is not None and _was_comment_redirected(tx, policy, comment),
         operations_begun=number == policy.operations_issue
         and _is_operations_issue_read(tx, policy),
-        checks=_read_checks(tx, policy, signal, pull, unfinished),
+        checks=_read_checks(tx, policy, event, pull, unfinished),
     )
 
 
 def _is_operations_issue_read(tx: Transaction, policy: RepoPolicy) -> bool:
-    """Whether the feeds have read the operations issue, and told its history from its news."""
+    """Return whether the operations issue was polled, so that its older comments are known."""
     where = (Surface.ISSUE_OPERATOR_COMMANDS, policy.operations_issue)
     return Repo(policy.repo).get_poll_cursor(tx, *where) is not None
 
@@ -121,48 +127,48 @@ def _is_operations_issue_read(tx: Transaction, policy: RepoPolicy) -> bool:
 def _read_checks(
     tx: Transaction,
     policy: RepoPolicy,
-    signal: InboxEvent,
+    event: InboxEvent,
     pull: PullRow | None,
     unfinished: UnfinishedRuns | None,
 ) -> CiState:
-    if pull is None or not isinstance(signal, WorkflowRunEvent):
+    if pull is None or not isinstance(event, WorkflowRunEvent):
         return CiState()
     return read_ci_state(tx, policy, pull, unfinished)
 
 
-def _was_comment_redirected(tx: Transaction, policy: RepoPolicy, said: CommentEvent) -> bool:
-    return Repo(policy.repo).get_action_token(tx, redirect_token(said)) is not None
+def _was_comment_redirected(tx: Transaction, policy: RepoPolicy, comment: CommentEvent) -> bool:
+    return Repo(policy.repo).get_action_token(tx, redirect_token(comment)) is not None
 
 
-def redirect_token(said: CommentEvent) -> str:
-    """One reply per comment, whatever becomes of it."""
-    return build_token("redirect", said.row.object_id)
+def redirect_token(comment: CommentEvent) -> str:
+    """Return the token of the reply that redirects a comment: one per comment."""
+    return build_token("redirect", comment.row.object_id)
 
 
 def _blocked_by(
     policy: RepoPolicy,
-    signal: InboxEvent,
+    event: InboxEvent,
     tasks: tuple[Task, ...],
     blockers: BlockersByIssue | None,
 ) -> tuple[str, ...] | None:
-    if blockers is None or not needs_blockers(signal, ThreadState(tasks).present, policy):
+    if blockers is None or not needs_blockers(event, ThreadState(tasks).current_task, policy):
         return ()
-    told = blockers.get(signal.row.scope_number)
-    return None if told is None else blocker_names(told)
+    listed = blockers.get(event.row.scope_number)
+    return None if listed is None else _blocker_names(listed)
 
 
-def blocker_names(blockers: Sequence[Blocking]) -> tuple[str, ...]:
-    """Issues as tasks name what they depend on, in an order that stays."""
+def _blocker_names(blockers: Sequence[Blocking]) -> tuple[str, ...]:
+    """Return issues in the form in which tasks name dependencies, in a stable order."""
     return tuple(
         str(ref) for ref in sorted({IssueRef.of(one.repo, one.number) for one in blockers})
     )
 
 
 def _newest_issue(tx: Transaction, policy: RepoPolicy, number: int) -> IssueEvent | None:
-    """The newest version of an issue that was seen."""
+    """Return the newest known version of an issue."""
     rows = rows_of_thread(tx, policy.repo, number, ItemKind.ISSUE.value)
-    seen = parse_event(rows[-1]) if rows else None
-    return seen if isinstance(seen, IssueEvent) else None
+    event = parse_event(rows[-1]) if rows else None
+    return event if isinstance(event, IssueEvent) else None
 
 
 def _is_opening_pull(tx: Transaction, policy: RepoPolicy) -> bool:
@@ -183,25 +189,25 @@ class IssuePreview:
 def fetch_open_issues(
     forge: Forge, policy: RepoPolicy
 ) -> list[tuple[IssueEvent, dict[str, str] | None]]:
-    """The open issues as they are now, with who labelled them where that matters."""
+    """Query the open issues, and who set their labels if that matters."""
     reading = forge.changes(SurfaceFeed.ISSUES, None, only_open=True)
-    signals = [parse_event(build_inbox_row(policy, item)) for item in reading.items]
-    issues = [seen for seen in signals if isinstance(seen, IssueEvent) and not seen.is_pull]
-    return [(seen, _fetch_issue_labellers(forge, policy, seen)) for seen in issues]
+    events = [parse_event(build_inbox_row(policy, item)) for item in reading.items]
+    issues = [event for event in events if isinstance(event, IssueEvent) and not event.is_pull]
+    return [(event, _fetch_issue_labellers(forge, policy, event)) for event in issues]
 
 
 def preview_issues(
     tx: Transaction, policy: RepoPolicy, issues: list[tuple[IssueEvent, dict[str, str] | None]]
 ) -> list[IssuePreview]:
-    """The decisions that a pass would make about these issues. Nothing is written."""
+    """Return the decisions that a poll would make about these issues. Nothing is written."""
     return [
-        _build_preview(seen, decide(seen, _preview_state(tx, policy, seen, who), policy))
-        for seen, who in issues
+        _build_preview(event, decide(event, _preview_state(tx, policy, event, labellers), policy))
+        for event, labellers in issues
     ]
 
 
 def build_inbox_row(policy: RepoPolicy, item: Item) -> InboxRow:
-    """An event that is only looked at."""
+    """Return an item as an inbox row, without storing it."""
     return InboxRow(
         repo_full_name=str(policy.repo),
         event_key=event_key(item),
@@ -215,23 +221,25 @@ def build_inbox_row(policy: RepoPolicy, item: Item) -> InboxRow:
 
 
 def _preview_state(
-    tx: Transaction, policy: RepoPolicy, seen: IssueEvent, who: dict[str, str] | None
+    tx: Transaction, policy: RepoPolicy, event: IssueEvent, labellers: dict[str, str] | None
 ) -> ThreadState:
-    tasks = tuple(tasks_of_issue(tx, policy.repo, seen.row.scope_number))
-    return ThreadState(tasks=tasks, labellers=who)
+    tasks = tuple(tasks_of_issue(tx, policy.repo, event.row.scope_number))
+    return ThreadState(tasks=tasks, labellers=labellers)
 
 
-def _build_preview(seen: IssueEvent, decision: IntakeDecision) -> IssuePreview:
-    begun = next((one.flow for one in decision.effects if isinstance(one, StartTask)), None)
-    return IssuePreview(seen.row.scope_number, seen.title, seen.row.author, begun, decision.reason)
+def _build_preview(event: IssueEvent, decision: IntakeDecision) -> IssuePreview:
+    flow = next((one.flow for one in decision.effects if isinstance(one, StartTask)), None)
+    return IssuePreview(
+        event.row.scope_number, event.title, event.row.author, flow, decision.reason
+    )
 
 
 def _fetch_issue_labellers(
-    forge: Forge, policy: RepoPolicy, seen: InboxEvent
+    forge: Forge, policy: RepoPolicy, event: InboxEvent
 ) -> dict[str, str] | None:
-    if not needs_labeller(seen, policy):
+    if not needs_labeller(event, policy):
         return None
     try:
-        return forge.labellers(seen.row.scope_number)
+        return forge.labellers(event.row.scope_number)
     except ForgeError:
         return None

@@ -1,4 +1,4 @@
-"""Start the task of one issue now, without asking for a label or an allowed author."""
+"""Start the task of one issue now, without requiring a label or an allowed author."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hostler.store.transaction import Transaction, normal_stamp
 
 
 class NotAnIssue(HostlerError):
-    """What the operator named cannot be worked on."""
+    """The number is not an open issue."""
 
 
 def start_issue(
@@ -30,9 +30,9 @@ def start_issue(
     by: str = "operator",
     at: datetime | None = None,
 ) -> Task:
-    """The issue's task, new or waked up. A person's word is the only way out of `stopped`.
+    """Return the issue's task, new or queued again. Only a user can restart a stopped task.
 
-    `at`: GitHub's time, where it is known better than by the issue's last change.
+    `at`: GitHub's time, if it is known better than by the issue's last change.
     """
     if issue.is_pull or issue.state != "open":
         what = "a pull request" if issue.is_pull else "closed"
@@ -67,7 +67,7 @@ def _restart_task(tx: Transaction, policy: RepoPolicy, task: Task, by: str) -> T
 
 
 def _reopen_pull(tx: Transaction, policy: RepoPolicy, task: Task) -> int | None:
-    """The pull request to go on with; one that is closed stays so, and a new one follows."""
+    """Return the pull request to continue; None if it is closed, so that a new one follows."""
     pull = find_pull(tx, policy.repo, task.pr_number or 0)
     if pull is None or pull.final:
         return None
@@ -76,7 +76,7 @@ def _reopen_pull(tx: Transaction, policy: RepoPolicy, task: Task) -> int | None:
 
 
 def _store_issue_event(tx: Transaction, policy: RepoPolicy, issue: Issue) -> IssueEvent:
-    """The issue's text as an event that has had its effect, so that agents read what was meant."""
+    """Store the issue's text as a processed event, so that agents read exactly this version."""
     # Without blockers: what an operator starts waits for nothing.
     content = replace(issue, blocker_count=None, is_pull=False)
     row = InboxRow(
@@ -84,7 +84,7 @@ def _store_issue_event(tx: Transaction, policy: RepoPolicy, issue: Issue) -> Iss
         event_key=f"issue:{issue.number}{MANUAL_KEY_PART}{issue.updated_at}",
         kind=ItemKind.ISSUE.value,
         scope_number=issue.number,
-        # GitHub's id is not known here; no id of GitHub's is negative.
+        # GitHub's id is not known here; GitHub's ids are never negative.
         object_id=-issue.number,
         author=issue.author,
         updated_at=normal_stamp(issue.updated_at),

@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from hostler.model import RepoName
 from hostler.store.tasks import IssueRef
 
-# More than GitHub takes.
+# Longer than GitHub allows.
 MAX_TEXT_LENGTH = 70_000
 _FENCE = re.compile(r"[ \t]*(?P<mark>`{3,}|~{3,})(?P<rest>.*)")
 _QUOTE = re.compile(r"[ \t]*>")
-# Points of a list are indented too.
+# List items are indented too, but are not code.
 _INDENTED = re.compile(r"(?: {4}|\t)(?!\s*(?:[-*+]|\d+[.)])\s)")
 _TICKS = re.compile(r"`+")
 _CODE_OR_COMMENT = re.compile(r"`+|<!--")
 _STRIKETHROUGH = re.compile(r"~~[^~]*~~")
-# In the place of what is left out: no words go on across it.
+# Replaces removed text, so that no phrase continues across it.
 _GAP = "`"
 
 
 def plain_lines(text: str) -> list[str]:
-    """The lines of a text; empty where they hold no plain words."""
+    """Return the lines of a text; empty where they have no plain text."""
     return [
         _STRIKETHROUGH.sub(_GAP, line)
         for line in _strip_blocks(text[:MAX_TEXT_LENGTH].splitlines())
@@ -50,7 +50,7 @@ def _strip_blocks(lines: list[str]) -> Iterator[str]:
 
 
 def _opening_fence(line: str) -> str:
-    """The mark that begins a block of code here, if one does."""
+    """Return the fence that opens a code block in this line, if any."""
     found = _FENCE.match(line)
     if found is None or ("`" in found["mark"] and "`" in found["rest"]):
         return ""
@@ -63,7 +63,7 @@ def _closes_fence(fence: str, line: str) -> bool:
 
 
 def _strip_inline(line: str, commented: bool) -> tuple[str, bool]:
-    """A line without code and comments, and whether a comment goes on behind it."""
+    """Return a line without code and comments, and whether a comment continues after it."""
     kept: list[str] = []
     at, ends = 0, _code_span_ends(line)
     while True:
@@ -84,7 +84,7 @@ def _strip_inline(line: str, commented: bool) -> tuple[str, bool]:
 
 
 def _code_span_ends(line: str) -> dict[int, int]:
-    """Where the code ends that begins at each place: at the next marks of the same length."""
+    """Return where each code span ends: at the next run of as many backticks."""
     ends: dict[int, int] = {}
     following: dict[int, int] = {}
     for found in reversed(list(_TICKS.finditer(line))):
@@ -96,11 +96,11 @@ def _code_span_ends(line: str) -> dict[int, int]:
 
 
 MAX_DEPENDENCIES = 50
-SELF_DEPENDENCY = "It cannot depend on itself; that is left out."
+SELF_DEPENDENCY = "It cannot depend on itself; that is ignored."
 TOO_MANY_DEPENDENCIES = (
     f"It depends on more than {MAX_DEPENDENCIES} others; the first {MAX_DEPENDENCIES} count."
 )
-# The words, perhaps emphasised, perhaps with a colon.
+# The phrase, optionally emphasised or followed by a colon.
 _DEPENDENCY_PHRASE = re.compile(
     r"(?<![^\W_])(?:depends\s+on|blocked\s+by)(?![^\W_])[*_]{0,3}\s*:?[*_]{0,3}\s*", re.I
 )
@@ -112,14 +112,14 @@ _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
 
 @dataclass(frozen=True, slots=True)
 class TextDependencies:
-    """What a text depends on, as stored, and a sentence for each thing that was left out."""
+    """What a text depends on, as stored, and a sentence for each thing that was ignored."""
 
     names: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
 
 def parse_text_dependencies(text: str, own: IssueRef) -> TextDependencies:
-    """The issues that an issue's text depends on, each once, in their order."""
+    """Return the issues that an issue's text depends on, each once, in their order."""
     found = dict.fromkeys(_find_references(plain_lines(text), own.repo))
     others = tuple(str(ref) for ref in found if ref != own)
     left_out = ((SELF_DEPENDENCY,) if own in found else ()) + (
@@ -137,16 +137,16 @@ def _find_references(lines: list[str], repo: RepoName) -> Iterator[IssueRef]:
                 yield from _parse_references(line, point.end(), repo)[0]
                 continue
             listing = not line.strip()
-        for words in _DEPENDENCY_PHRASE.finditer(line):
-            if _NEGATION.search(line[max(words.start() - 40, 0) : words.start()]):
+        for phrase in _DEPENDENCY_PHRASE.finditer(line):
+            if _NEGATION.search(line[max(phrase.start() - 40, 0) : phrase.start()]):
                 continue
-            refs, end = _parse_references(line, words.end(), repo)
+            refs, end = _parse_references(line, phrase.end(), repo)
             yield from refs
             listing = not refs and not line[end:].strip()
 
 
 def _parse_references(line: str, at: int, repo: RepoName) -> tuple[list[IssueRef], int]:
-    """References one after another from a place on, and where they end."""
+    """Return the references that follow each other from a position on, and where they end."""
     refs: list[IssueRef] = []
     while found := _REFERENCE.match(line, at):
         ref = IssueRef.parse(f"{found['repo'] or repo}#{found['number']}")

@@ -21,7 +21,7 @@ from hostler.store.pull_requests import Floors, PullRow, PullStatus
 from hostler.store.tasks import Flow, Task, TaskState
 from hostler.store.transaction import normal_stamp
 
-# Events in which somebody says something.
+# Events that are comments.
 COMMENT_KINDS = (ItemKind.ISSUE_COMMENT, ItemKind.REVIEW_COMMENT, ItemKind.REVIEW)
 
 
@@ -35,12 +35,12 @@ class IssueEvent:
     labels: frozenset[str]
     is_open: bool
     is_pull: bool
-    # How many others it waits for, by GitHub's own list; None where GitHub does not say.
+    # The number of issues that block it by GitHub's list; None if GitHub does not say.
     blockers: int | None = None
 
     @property
     def digest(self) -> str:
-        """What an approval is for: title and body."""
+        """A digest of title and body: what an approval refers to."""
         return sha256(f"{self.title}\0{self.body}".encode("utf-8", "replace")).hexdigest()[:24]
 
 
@@ -58,9 +58,9 @@ class PullEvent:
 
 @dataclass(frozen=True, slots=True)
 class CommentEvent:
-    """One version of what somebody said.
+    """One version of a comment.
 
-    `verdict` is a review's state; `thread` the remark that began its thread.
+    `verdict`: the state of a review; `thread`: the comment that started its review thread.
     """
 
     row: InboxRow
@@ -73,22 +73,25 @@ class CommentEvent:
 
     @property
     def is_command(self) -> bool:
-        """Words for the operator's desk are not work."""
+        """Whether it contains an operator command."""
         return bool(command_lines(self.body))
 
-    def is_work(self, operator: bool) -> bool:
-        """Whether it has words for an agent: no command, or one of somebody who gives none."""
+    def has_agent_text(self, operator: bool) -> bool:
+        """Return whether it has text for an agent.
+
+        It has if it is not a command, or a command of a user who cannot give any, with other text.
+        """
         return not self.is_command or (not operator and has_other_text(self.body))
 
     @property
     def is_empty(self) -> bool:
-        """A review that only holds line comments, approves, or was dismissed, asks for nothing."""
+        """Whether it asks for nothing: a review with only line comments, or a dismissed one."""
         return not self.body.strip() or self.verdict == "DISMISSED"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkflowRunEvent:
-    """One attempt of a workflow run that is over."""
+    """One finished attempt of a workflow run."""
 
     row: InboxRow
     run: WorkflowRun
@@ -146,16 +149,16 @@ def _parse_pull(row: InboxRow, pull: Pull) -> PullEvent | UnreadableEvent:
     return PullEvent(row, is_open, pull.merged, pull.head_sha, pull.labels, merged_at)
 
 
-# What is read here; events of other kinds are not for us.
+# Events of other kinds are ignored.
 EVENT_KINDS = tuple(kind.value for kind in ItemKind)
 
 
 @dataclass(frozen=True, slots=True)
 class StartTask:
-    """A new task for an issue, approved by somebody; after a design, if there is a parent.
+    """A new task for an approved issue; `parent` is the design task that it follows, if any.
 
-    What follows a design waits for the same as its parent. `heard_from`: the GitHub time at which
-    a takeover of the issue ends; empty: when the issue last changed.
+    A task that follows a design waits for the same as its parent. `comments_since`: the GitHub
+    time at which a takeover of the issue ends; empty: when the issue last changed.
     """
 
     flow: Flow
@@ -163,7 +166,7 @@ class StartTask:
     approved_by: str
     parent: Task | None = None
     waits_for: TextDependencies = field(default_factory=TextDependencies)
-    heard_from: str = ""
+    comments_since: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +181,9 @@ class ChangeTaskState:
 
 @dataclass(frozen=True, slots=True)
 class UpdateTaskIssue:
-    """A task works from another version of its issue from now on.
+    """A task works from another version of its issue.
 
-    None: it waits for what it waited for.
+    `waits_for` None: its dependencies do not change.
     """
 
     task: Task
@@ -190,25 +193,25 @@ class UpdateTaskIssue:
 
 @dataclass(frozen=True, slots=True)
 class AddFeedback:
-    """Words for a task. `pull` is 0 where they were said on its issue."""
+    """A comment for a task. `pull` is 0 for a comment on its issue."""
 
     task: Task
-    remark: CommentEvent
+    comment: CommentEvent
     pull: int
 
 
 @dataclass(frozen=True, slots=True)
 class RedirectComment:
-    """Tell somebody that the talk goes on at the pull request."""
+    """Reply that the discussion continues on the pull request."""
 
     task: Task
-    remark: CommentEvent
+    comment: CommentEvent
     pull: int
 
 
 @dataclass(frozen=True, slots=True)
 class SetPullState:
-    """A pull request changes its status, or has a new head."""
+    """A pull request changes its status or head."""
 
     pull: PullRow
     status: PullStatus
@@ -217,30 +220,30 @@ class SetPullState:
 
 @dataclass(frozen=True, slots=True)
 class TakeOverTask:
-    """People have the work of a task: its words are let go, and none are heard."""
+    """Users take over the work of a task: its comments are dropped, and later ones ignored."""
 
     task: Task
 
 
 @dataclass(frozen=True, slots=True)
 class StoreCommand:
-    """A command, to be carried out or, if it was not understood, answered."""
+    """A command to carry out or, if it is invalid, to reply to."""
 
-    remark: CommentEvent
-    asked: ParsedCommand | InvalidCommand
+    comment: CommentEvent
+    command: ParsedCommand | InvalidCommand
 
 
 @dataclass(frozen=True, slots=True)
 class RefuseCommand:
-    """A command of somebody who may not give any."""
+    """A command of a user who is not an operator."""
 
-    remark: CommentEvent
-    asked: ParsedCommand | InvalidCommand
+    comment: CommentEvent
+    command: ParsedCommand | InvalidCommand
 
 
 @dataclass(frozen=True, slots=True)
 class AddCiFeedback:
-    """Failed runs are work for a task."""
+    """Failed runs become feedback for a task."""
 
     task: Task
     runs: tuple[WorkflowRunEvent, ...]
@@ -249,7 +252,7 @@ class AddCiFeedback:
 
 @dataclass(frozen=True, slots=True)
 class RerunFlakyCheck:
-    """A failed run is suspected to be a flake: it is run once more, and people are told."""
+    """A failed run may be a flake: it is rerun, and an issue about it is opened."""
 
     task: Task
     run: WorkflowRunEvent
@@ -258,7 +261,7 @@ class RerunFlakyCheck:
 
 @dataclass(frozen=True, slots=True)
 class AskAboutCi:
-    """Failed runs are work for a task, but a person has to say first how it goes on."""
+    """Failed runs become feedback for a task, but a user has to answer first."""
 
     task: Task
     runs: tuple[WorkflowRunEvent, ...]
@@ -268,7 +271,7 @@ class AskAboutCi:
 
 @dataclass(frozen=True, slots=True)
 class BlockTask:
-    """It cannot go on by itself; its work is on its pull request."""
+    """The task cannot continue; its work is on its pull request."""
 
     task: Task
     pull: PullRow
@@ -292,9 +295,9 @@ IntakeEffect = (
 
 @dataclass(frozen=True, slots=True)
 class IntakeDecision:
-    """What one event causes, and why. One that waits is looked at again later.
+    """What one event causes, and why. `waits`: it stays in the inbox and is decided again later.
 
-    `held`: it waits for its task to be unblocked, and need not be looked at before.
+    `held`: it waits until its task is unblocked, and need not be decided again before.
     """
 
     reason: str
@@ -303,7 +306,8 @@ class IntakeDecision:
     held: bool = False
 
     @property
-    def acts(self) -> bool:
+    def has_effects(self) -> bool:
+        """Whether the event causes anything."""
         return bool(self.effects)
 
 
@@ -311,14 +315,14 @@ class IntakeDecision:
 class CiState:
     """What is known of the CI of a pull request's present head.
 
-    `seen`: every attempt that is over, oldest first; `told`: event keys of those that went to an
-    agent; `repeated`: by check, the run that we had repeated, as it was then; `unfinished`: whether
-    the host shows runs that are not over, None where it was not asked.
+    `attempts`: every finished attempt, oldest first; `delivered`: event keys of those that went to
+    an agent; `reruns`: by check, the run that Hostler had rerun; `unfinished`: whether GitHub shows
+    runs that are not finished, None if it was not queried.
     """
 
-    seen: tuple[WorkflowRunEvent, ...] = ()
-    told: frozenset[str] = frozenset()
-    repeated: Mapping[str, RerunFailedJobs] = field(default_factory=dict)
+    attempts: tuple[WorkflowRunEvent, ...] = ()
+    delivered: frozenset[str] = frozenset()
+    reruns: Mapping[str, RerunFailedJobs] = field(default_factory=dict)
     unfinished: bool | None = False
 
 
@@ -326,11 +330,11 @@ class CiState:
 class ThreadState:
     """What is known about the thread that an event belongs to.
 
-    `labellers` is None where nobody was asked yet; `opening`: a pull request of ours is just
-    being opened, so its number may not be known; `issue` is the newest version of the issue;
-    `blocked_by` is what it waits for by GitHub's own list, None where that is not known yet;
-    `first`: no other version of it is known; `told`, `redirected`: what became of another one;
-    `operations_begun`: what the operations issue held at first is known, and is history.
+    `labellers`: None if GitHub was not queried; `pull_opening`: a pull request is being opened, so
+    its number may be unknown; `issue`: the newest version of the issue; `blocked_by`: its
+    dependencies by GitHub's list, None if not known yet; `is_first`: no other version of the event
+    is known; `delivered`, `redirected`: what became of another version; `operations_begun`: the
+    older comments of the operations issue are known, and are not commands.
     """
 
     tasks: tuple[Task, ...] = ()
@@ -339,17 +343,17 @@ class ThreadState:
     issue: IssueEvent | None = None
     labellers: dict[str, str] | None = None
     floors: Floors = field(default_factory=Floors)
-    opening: bool = False
-    newest: bool = True
+    pull_opening: bool = False
+    is_newest: bool = True
     blocked_by: tuple[str, ...] | None = ()
-    first: bool = True
-    told: bool = False
+    is_first: bool = True
+    delivered: bool = False
     redirected: bool = False
     operations_begun: bool = False
     checks: CiState = field(default_factory=CiState)
 
     @property
-    def present(self) -> Task | None:
-        """The task that words on the issue are for: the unfinished one, else the last."""
-        going = [task for task in self.tasks if not task.over]
-        return (going or list(self.tasks))[-1] if self.tasks else None
+    def current_task(self) -> Task | None:
+        """The task that comments on the issue belong to: the unfinished one, else the last."""
+        unfinished = [task for task in self.tasks if not task.over]
+        return (unfinished or list(self.tasks))[-1] if self.tasks else None

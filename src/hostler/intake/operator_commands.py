@@ -23,53 +23,55 @@ from hostler.store.transaction import Transaction, normal_stamp
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import OPERATOR_COMMANDS_APPLIED, OPERATOR_COMMANDS_SEEN
 
-# The longest usual pause between two looks.
+# The longest usual time between two polls.
 GRACE_BEFORE_TASK = timedelta(minutes=10)
 
 
 def decide_on_command(
-    said: CommentEvent,
-    asked: ParsedCommand | InvalidCommand,
-    known: ThreadState,
+    comment: CommentEvent,
+    command: ParsedCommand | InvalidCommand,
+    thread: ThreadState,
     policy: RepoPolicy,
 ) -> IntakeDecision:
-    """What one version of a comment with a command in it causes."""
-    who, number = said.row.author, said.row.scope_number
+    """Return what one version of a comment with a command causes."""
+    who, number = comment.row.author, comment.row.scope_number
     if is_bot(who):
-        return IntakeDecision(f"{who} is a bot, and bots give no commands.")
-    if find_tokens(said.body):
-        return IntakeDecision("It carries a mark of ours: what we write is no command.")
-    if said.is_empty:
+        return IntakeDecision(f"{who} is a bot, and bots cannot give commands.")
+    if find_tokens(comment.body):
+        return IntakeDecision("Hostler wrote it, so it is not a command.")
+    if comment.is_empty:
         return IntakeDecision("It asks for nothing.")
-    tracked = bool(known.tasks) or known.pull is not None
+    tracked = bool(thread.tasks) or thread.pull is not None
     if not tracked and number != policy.operations_issue:
-        if known.opening:
+        if thread.pull_opening:
             return IntakeDecision(
-                "A pull request is just being opened; it may be there.", waits=True
+                "A pull request is being opened; it may belong to it.", waits=True
             )
-        return IntakeDecision("Commands count on the threads of tasks and on the operations issue.")
-    if tracked and _is_before_task(said, known):
-        return IntakeDecision("It was said before there was a task here, and is history.")
-    if not tracked and not known.operations_begun:
-        return IntakeDecision("The operations issue was not read whole yet.", waits=True)
+        return IntakeDecision("Commands count only on threads of tasks and the operations issue.")
+    if tracked and _is_before_task(comment, thread):
+        return IntakeDecision("It was made before this thread had a task.")
+    if not tracked and not thread.operations_begun:
+        return IntakeDecision("The operations issue was not read completely yet.", waits=True)
     if not policy.is_operator(who):
-        return IntakeDecision(f"{who} is not among operator_logins.", (RefuseCommand(said, asked),))
-    return IntakeDecision(f"{who} gives a command.", (StoreCommand(said, asked),))
+        return IntakeDecision(
+            f"{who} is not one of operator_logins.", (RefuseCommand(comment, command),)
+        )
+    return IntakeDecision(f"{who} gives a command.", (StoreCommand(comment, command),))
 
 
-def _is_before_task(said: CommentEvent, known: ThreadState) -> bool:
-    """Whether something was said long before the thread was followed.
+def _is_before_task(comment: CommentEvent, thread: ThreadState) -> bool:
+    """Return whether a comment was made long before its task existed.
 
-    A scan that reads threads whole shows what people once commanded elsewhere. Shortly before
-    counts: who labels an issue and commands at once may be faster than we are.
+    The first poll of a thread reads old comments, whose commands must not be carried out. A short
+    time before the task counts: an operator can set the label and comment before the next poll.
     """
-    tasks = known.tasks or ((known.pull_task,) if known.pull_task else ())
-    begun = min((task.created_at for task in tasks if task.created_at), default="")
-    if not begun:
+    tasks = thread.tasks or ((thread.pull_task,) if thread.pull_task else ())
+    created = min((task.created_at for task in tasks if task.created_at), default="")
+    if not created:
         return False
     return (
-        parse_timestamp(normal_stamp(said.row.updated_at))
-        < parse_timestamp(begun) - GRACE_BEFORE_TASK
+        parse_timestamp(normal_stamp(comment.row.updated_at))
+        < parse_timestamp(created) - GRACE_BEFORE_TASK
     )
 
 
@@ -80,13 +82,13 @@ MAX_REPLY_LENGTH = 16_000
 def reply_to_command(
     tx: Transaction, command: CommandRow, status: CommandStatus, text: str
 ) -> None:
-    """Settle a command and queue its one reply. Scope: outbox."""
-    said = sanitize_text(text).strip()[:MAX_REPLY_LENGTH]
-    change_command(tx, command, status, said)
+    """Set a command's status and queue its one reply. Scope: outbox."""
+    reply = sanitize_text(text).strip()[:MAX_REPLY_LENGTH]
+    change_command(tx, command, status, reply)
     enqueue_action(
         tx,
         command.repo,
-        CreateComment(command.thread_number, f"@{command.actor}: {said}"),
+        CreateComment(command.thread_number, f"@{command.actor}: {reply}"),
         token=reply_token(command.command_key),
         lane=Lane.OPERATOR,
         source=COMMAND_SOURCE,
@@ -96,28 +98,28 @@ def reply_to_command(
 
 
 def reply_token(command_key: str) -> str:
-    """One reply per command, whoever makes it."""
+    """Return the token of a command's reply: one per command."""
     return build_token("command", command_key)
 
 
 NOT_OPERATOR_REPLY = (
-    "@{who}: thank you, but only operators of this repository can give me commands. \
-What you would like can be said in plain words, and they will see it."
+    "@{who}: only operators of this repository can use commands. You can describe what you need "
+    "in a comment instead; they will see it."
 )
 NOT_OPERATOR_RESULT = "Not an operator."
 
 
-def store_command(tx: Transaction, policy: RepoPolicy, note: StoreCommand) -> None:
-    """Keep a command until it is carried out; one that was not understood is answered at once."""
-    row = _command_row(policy, note)
-    if _add_command(tx, policy, note, row) and not isinstance(note.asked, ParsedCommand):
-        reply_to_command(tx, row, CommandStatus.REFUSED, f"{note.asked.why} Nothing was done.")
+def store_command(tx: Transaction, policy: RepoPolicy, effect: StoreCommand) -> None:
+    """Store a command until it is carried out; reply at once to an invalid one."""
+    row = _command_row(policy, effect)
+    if _add_command(tx, policy, effect, row) and not isinstance(effect.command, ParsedCommand):
+        reply_to_command(tx, row, CommandStatus.REFUSED, f"{effect.command.why} Nothing was done.")
 
 
-def refuse_command(tx: Transaction, policy: RepoPolicy, refuse: RefuseCommand) -> None:
-    """Say once on a thread that not everybody gives commands."""
-    row = _command_row(policy, refuse, CommandStatus.REFUSED, NOT_OPERATOR_RESULT)
-    if not _add_command(tx, policy, refuse, row):
+def refuse_command(tx: Transaction, policy: RepoPolicy, effect: RefuseCommand) -> None:
+    """Reply once per thread that only operators can give commands."""
+    row = _command_row(policy, effect, CommandStatus.REFUSED, NOT_OPERATOR_RESULT)
+    if not _add_command(tx, policy, effect, row):
         return
     enqueue_action(
         tx,
@@ -130,16 +132,16 @@ def refuse_command(tx: Transaction, policy: RepoPolicy, refuse: RefuseCommand) -
 
 
 def refusal_token(thread: int) -> str:
-    """One refusal per thread, whoever asks."""
+    """Return the token of the refusal: one per thread."""
     return build_token("no-operator", thread)
 
 
 def _add_command(
-    tx: Transaction, policy: RepoPolicy, of: StoreCommand | RefuseCommand, row: CommandRow
+    tx: Transaction, policy: RepoPolicy, effect: StoreCommand | RefuseCommand, row: CommandRow
 ) -> bool:
-    said = of.remark.row
-    # Words that were changed into a command are not meant any more.
-    supersede(tx, policy.repo, said.kind, said.object_id, said.event_key)
+    comment = effect.comment.row
+    # A comment that was edited into a command no longer counts as feedback.
+    supersede(tx, policy.repo, comment.kind, comment.object_id, comment.event_key)
     new = add_command(tx, row)
     if new:
         tx.after_commit(lambda: metrics.count(OPERATOR_COMMANDS_SEEN, verb=row.verb))
@@ -148,23 +150,25 @@ def _add_command(
 
 def _command_row(
     policy: RepoPolicy,
-    of: StoreCommand | RefuseCommand,
+    effect: StoreCommand | RefuseCommand,
     status: CommandStatus = CommandStatus.SEEN,
     result: str = "",
 ) -> CommandRow:
-    said, asked = of.remark.row, of.asked
+    comment, command = effect.comment.row, effect.command
     verb, arguments = (
-        (asked.verb, asked.arguments) if isinstance(asked, ParsedCommand) else (UNKNOWN_VERB, {})
+        (command.verb, command.arguments)
+        if isinstance(command, ParsedCommand)
+        else (UNKNOWN_VERB, {})
     )
     return CommandRow(
-        command_key=command_key(policy.repo, said.event_key),
+        command_key=command_key(policy.repo, comment.event_key),
         repo_full_name=str(policy.repo),
-        thread_number=said.scope_number,
-        comment_id=said.object_id,
-        actor=said.author,
+        thread_number=comment.scope_number,
+        comment_id=comment.object_id,
+        actor=comment.author,
         verb=verb,
         arguments=arguments,
-        said_at=said.updated_at,
+        said_at=comment.updated_at,
         status=status,
         result=result,
     )

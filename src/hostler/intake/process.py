@@ -1,6 +1,6 @@
 """Process the inbox: decide about each event and apply its effects in one transaction.
 
-Also takeover: while people have the work of a task, its comments are ignored.
+Also takeover: while users have taken over a task, its comments are ignored.
 """
 
 from __future__ import annotations
@@ -88,49 +88,48 @@ from hostler.store.tasks import (
 )
 from hostler.store.transaction import Transaction, normal_stamp
 
-# `heard_from` while people have the work.
+# `comments_since` while users have taken over the work.
 TAKEN_OVER = "9999-12-31T23:59:59.999Z"
 
 
-def take_over(tx: Transaction, task: Task) -> None:
-    """People have it: what was said until now is let go, and nothing more is heard."""
+def _take_over(tx: Transaction, task: Task) -> None:
+    """Hand a task over to users: drop pending comments, and ignore later ones."""
     waiting = waiting_keys(tx, task.repo, task.number, task.pr_number)
     mark_feedback_events_processed(tx, task.repo, waiting)
     hear_from(tx, task.repo, thread_number(task), TAKEN_OVER)
 
 
 def end_takeover(tx: Transaction, task: Task, at: datetime | str | None = None) -> None:
-    """Agents have it again: words count from this moment of GitHub's on.
+    """End a takeover: comments count again from this time of GitHub's clock on.
 
-    None: GitHub was not asked, so the newest moment that it has shown us.
+    `at` None: GitHub was not queried, so the newest time that it has reported counts.
     """
     if task.repo_full_name is None or not thread_number(task):
         return
-    if comment_floors(tx, task.repo, thread_number(task)).heard_from == TAKEN_OVER:
-        moment = newest_shown(tx, task.repo_full_name) if at is None else at
-        hear_from(tx, task.repo, thread_number(task), truncate_to_second(moment))
+    if comment_floors(tx, task.repo, thread_number(task)).comments_since == TAKEN_OVER:
+        timestamp = newest_shown(tx, task.repo_full_name) if at is None else at
+        hear_from(tx, task.repo, thread_number(task), truncate_to_second(timestamp))
 
 
-def truncate_to_second(moment: datetime | str) -> str:
-    """A moment as GitHub would write it: what is said within its second is not older."""
-    if isinstance(moment, datetime):
-        moment = format_timestamp(moment)
-    return f"{normal_stamp(moment)[:19]}.000Z" if moment else ""
+def truncate_to_second(timestamp: datetime | str) -> str:
+    """Return a time as GitHub writes it, so that comments within the same second are not older."""
+    if isinstance(timestamp, datetime):
+        timestamp = format_timestamp(timestamp)
+    return f"{normal_stamp(timestamp)[:19]}.000Z" if timestamp else ""
 
 
 def thread_number(task: Task) -> int:
-    """The issue that a task's floors belong to; its pull request, where there is no issue."""
+    """Return the issue that a task's floors belong to; its pull request if there is no issue."""
     return task.number or task.pr_number or 0
 
 
-REDIRECT_REPLY = "@{who}: the work on this issue is talked about on pull request #{pull} now. \
-Please say it there, and it will be taken up."
-# States in which a task waits for somebody to speak.
+REDIRECT_REPLY = "@{who}: this work has moved to pull request #{pull}. Please comment there."
+# States in which a task is waiting for a comment.
 _WAITING_STATES = (TaskState.AWAITING_FEEDBACK, TaskState.NEEDS_INPUT)
 
 
 def apply_effect(tx: Transaction, policy: RepoPolicy, effect: IntakeEffect) -> str | None:
-    """Make one effect true; the task that it changed, if any."""
+    """Store one effect; return the id of the task that it changed, if any."""
     match effect:
         case StartTask():
             return _start_task(tx, policy, effect)
@@ -148,7 +147,7 @@ def apply_effect(tx: Transaction, policy: RepoPolicy, effect: IntakeEffect) -> s
             change_pull(tx, effect.pull, after)
             return effect.pull.task
         case TakeOverTask():
-            take_over(tx, effect.task)
+            _take_over(tx, effect.task)
             return None
         case StoreCommand() | RefuseCommand():
             _apply_command(tx, policy, effect)
@@ -168,75 +167,75 @@ def _apply_command(
         refuse_command(tx, policy, effect)
 
 
-def _start_task(tx: Transaction, policy: RepoPolicy, begin: StartTask) -> str:
-    row, parent = begin.issue.row, begin.parent
+def _start_task(tx: Transaction, policy: RepoPolicy, effect: StartTask) -> str:
+    row, parent = effect.issue.row, effect.parent
     task = Task(
-        id=task_id(tx.now(), policy.project, row.scope_number, begin.flow),
+        id=task_id(tx.now(), policy.project, row.scope_number, effect.flow),
         project=policy.project,
         repo_full_name=str(policy.repo),
         issue_number=row.scope_number,
-        flow=begin.flow,
-        title=parent.title if parent else begin.issue.title,
+        flow=effect.flow,
+        title=parent.title if parent else effect.issue.title,
         author=row.author,
-        approved_by=begin.approved_by,
-        # What follows a design works from the text that was approved for it.
+        approved_by=effect.approved_by,
+        # An implementation works from the issue text that was approved for its design.
         issue_key=parent.issue_key if parent else row.event_key,
-        body_digest=parent.body_digest if parent else begin.issue.digest,
+        body_digest=parent.body_digest if parent else effect.issue.digest,
         state=TaskState.QUEUED,
         state_since=tx.stamp(),
         order=next_order(tx),
         agent=parent.agent if parent else policy.agent,
         base_branch=policy.base_branch,
         parent_task=parent.id if parent else None,
-        depends_on=parent.depends_on if parent else begin.waits_for.names,
-        reason=" ".join(begin.waits_for.left_out),
+        depends_on=parent.depends_on if parent else effect.waits_for.names,
+        reason=" ".join(effect.waits_for.left_out),
     )
     add_task(tx, task)
-    end_takeover(tx, task, begin.heard_from or row.updated_at)
+    end_takeover(tx, task, effect.comments_since or row.updated_at)
     _add_earlier_comments(tx, policy, task)
     return task.id
 
 
 def _add_earlier_comments(tx: Transaction, policy: RepoPolicy, task: Task) -> None:
-    """Words on the issue that arrived before its task did are its words too."""
-    for said in _read_skipped_comments(tx, policy, task.number, (ItemKind.ISSUE_COMMENT,)):
-        if said.row.updated_at >= comment_floors(tx, policy.repo, task.number).heard_from:
-            _record_feedback(tx, policy, task, said, 0)
+    """Add comments that were made on the issue before its task existed."""
+    for comment in _read_skipped_comments(tx, policy, task.number, (ItemKind.ISSUE_COMMENT,)):
+        if comment.row.updated_at >= comment_floors(tx, policy.repo, task.number).comments_since:
+            _record_feedback(tx, policy, task, comment, 0)
 
 
 def add_comments_since(tx: Transaction, policy: RepoPolicy, pull: PullRow, since: str) -> None:
-    """Words on a pull request that came when it was closed are its task's words after all.
+    """Add comments that were made on a pull request while it was closed.
 
-    Those changed before a moment are left out; what was answered stays so.
+    Comments last edited before `since` are left out; answered ones stay answered.
     """
     task = require_task(tx, pull.task)
-    for said in _read_skipped_comments(tx, policy, pull.pr_number, COMMENT_KINDS):
-        if said.row.updated_at >= since:
-            _record_feedback(tx, policy, task, said, pull.pr_number)
+    for comment in _read_skipped_comments(tx, policy, pull.pr_number, COMMENT_KINDS):
+        if comment.row.updated_at >= since:
+            _record_feedback(tx, policy, task, comment, pull.pr_number)
 
 
 def _read_skipped_comments(
     tx: Transaction, policy: RepoPolicy, number: int, kinds: tuple[ItemKind, ...]
 ) -> Iterator[CommentEvent]:
-    """What allowed people said on a thread and was looked at, each in its newest version."""
+    """Yield processed comments of allowed users on a thread, each in its newest version."""
     for kind in kinds:
         for row in rows_of_thread(tx, policy.repo, number, kind.value):
-            said = parse_event(row)
-            if row.consumed_at is None or not isinstance(said, CommentEvent):
+            comment = parse_event(row)
+            if row.consumed_at is None or not isinstance(comment, CommentEvent):
                 continue
-            if said.is_empty or not policy.allows(row.author):
+            if comment.is_empty or not policy.allows(row.author):
                 continue
-            if not said.is_work(policy.is_operator(row.author)):
+            if not comment.has_agent_text(policy.is_operator(row.author)):
                 continue
             if is_newest(tx, row):
-                yield said
+                yield comment
 
 
-def _change_state(tx: Transaction, move: ChangeTaskState) -> str:
-    # An effect before this one may have changed the row.
-    present = require_task(tx, move.task.id)
+def _change_state(tx: Transaction, effect: ChangeTaskState) -> str:
+    # An earlier effect may have changed the row.
+    present = require_task(tx, effect.task.id)
     after = replace(
-        present, state=move.state, reason=move.reason, question=move.question, wake_at=None
+        present, state=effect.state, reason=effect.reason, question=effect.question, wake_at=None
     )
     if after.over:
         after = replace(after, finishing=False)
@@ -244,11 +243,11 @@ def _change_state(tx: Transaction, move: ChangeTaskState) -> str:
     return present.id
 
 
-def _update_issue(tx: Transaction, reword: UpdateTaskIssue) -> str:
-    present = require_task(tx, reword.task.id)
-    row = reword.issue.row
-    after = replace(present, issue_key=row.event_key, body_digest=reword.issue.digest)
-    named = reword.waits_for
+def _update_issue(tx: Transaction, effect: UpdateTaskIssue) -> str:
+    present = require_task(tx, effect.task.id)
+    row = effect.issue.row
+    after = replace(present, issue_key=row.event_key, body_digest=effect.issue.digest)
+    named = effect.waits_for
     if named is not None:
         after = replace(after, depends_on=named.names)
         if present.state is TaskState.QUEUED:
@@ -257,13 +256,13 @@ def _update_issue(tx: Transaction, reword: UpdateTaskIssue) -> str:
     return present.id
 
 
-def _add_feedback(tx: Transaction, policy: RepoPolicy, hear: AddFeedback) -> str:
-    task = require_task(tx, hear.task.id)
-    _record_feedback(tx, policy, task, hear.remark, hear.pull)
+def _add_feedback(tx: Transaction, policy: RepoPolicy, effect: AddFeedback) -> str:
+    task = require_task(tx, effect.task.id)
+    _record_feedback(tx, policy, task, effect.comment, effect.pull)
     after = replace(task, exits_without_progress=0, repair_rounds=0)
     if task.state in _WAITING_STATES:
-        reason = f"{hear.remark.row.author} said something."
-        # Our own question about the text was not the agent's.
+        reason = f"New comment from @{effect.comment.row.author}."
+        # The question about an edited issue was Hostler's, so the agent gets no answer to it.
         asked = "" if task.question == APPROVAL_QUESTION else task.question
         after = replace(after, state=TaskState.QUEUED, reason=reason, question=asked, wake_at=None)
     change_task(tx, task, after)
@@ -274,34 +273,34 @@ def _add_feedback(tx: Transaction, policy: RepoPolicy, hear: AddFeedback) -> str
 
 
 def _record_feedback(
-    tx: Transaction, policy: RepoPolicy, task: Task, said: CommentEvent, pull: int
+    tx: Transaction, policy: RepoPolicy, task: Task, comment: CommentEvent, pull: int
 ) -> None:
-    row = said.row
+    row = comment.row
     supersede(tx, policy.repo, row.kind, row.object_id, row.event_key)
     event = FeedbackEvent(row.event_key, pull, task.number, row.kind, row.object_id, row.updated_at)
     record_feedback_event(tx, policy.repo, event)
     if pull == 0:
-        heard = Floors(pre_pr_last_consumed_comment_id=row.object_id)
-        raise_floors(tx, policy.repo, task.number, heard)
+        floors = Floors(pre_pr_last_consumed_comment_id=row.object_id)
+        raise_floors(tx, policy.repo, task.number, floors)
 
 
-def _redirect_comment(tx: Transaction, policy: RepoPolicy, redirect: RedirectComment) -> None:
-    row, task = redirect.remark.row, redirect.task
+def _redirect_comment(tx: Transaction, policy: RepoPolicy, effect: RedirectComment) -> None:
+    row, task = effect.comment.row, effect.task
     enqueue_action(
         tx,
         policy.repo,
-        CreateComment(task.number, REDIRECT_REPLY.format(who=row.author, pull=redirect.pull)),
-        token=redirect_token(redirect.remark),
+        CreateComment(task.number, REDIRECT_REPLY.format(who=row.author, pull=effect.pull)),
+        token=redirect_token(effect.comment),
         lane=Lane.FEEDBACK,
         source="redirect",
     )
-    sent = Floors(post_pr_last_redirected_comment_id=row.object_id)
-    raise_floors(tx, policy.repo, task.number, sent)
+    floors = Floors(post_pr_last_redirected_comment_id=row.object_id)
+    raise_floors(tx, policy.repo, task.number, floors)
 
 
-# Issues that GitHub is asked about in one look; the events of further ones wait for the next.
+# GitHub is queried about this many issues per poll; events of further ones wait for the next.
 MAX_QUERIED_ISSUES = 100
-# Of things that happened in one second: a merge closes its issue, not the other way round.
+# For events within one second: a merge closes its issue, not the other way round.
 _KIND_ORDER = {kind.value: rank for rank, kind in enumerate((ItemKind.PULL, ItemKind.ISSUE))}
 
 
@@ -318,19 +317,19 @@ class ProcessedEvent:
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """What a pass did."""
+    """The events that were processed, and the ids of the tasks that changed."""
 
-    heard: tuple[ProcessedEvent, ...] = ()
+    events: tuple[ProcessedEvent, ...] = ()
     changed: tuple[str, ...] = ()
 
     def __add__(self, other: ProcessResult) -> ProcessResult:
         changed = dict.fromkeys((*self.changed, *other.changed))
-        return ProcessResult((*self.heard, *other.heard), tuple(changed))
+        return ProcessResult((*self.events, *other.events), tuple(changed))
 
 
 def list_pending_events(tx: Transaction, policy: RepoPolicy) -> list[str]:
-    """The keys of all that is worth a look, as it happened."""
-    return [row.event_key for row in sort_events(_read_pending(tx, policy))]
+    """Return the keys of all events to decide about, in the order in which they happened."""
+    return [row.event_key for row in _sort_events(_read_pending(tx, policy))]
 
 
 def process_inbox(
@@ -341,18 +340,18 @@ def process_inbox(
     keys: Collection[str] | None = None,
     unfinished: UnfinishedRuns | None = None,
 ) -> ProcessResult:
-    """Decide about every event that waits, and make it so. The order of arrival does not matter.
+    """Decide about all pending events and apply the effects. The order of arrival does not matter.
 
-    `keys`: only about these, as far as they still wait.
+    `keys`: only these events, if they are still pending.
     """
-    heard: list[ProcessedEvent] = []
+    events: list[ProcessedEvent] = []
     changed: dict[str, None] = {}
     rows = _read_pending(tx, policy) if keys is None else rows_by_key(tx, policy.repo, keys)
-    for row in sort_events(row for row in rows if row.consumed_at is None):
-        signal = parse_event(row)
-        known = read_thread_state(tx, policy, signal, labellers, blockers, unfinished)
-        decision = decide(signal, known, policy)
-        heard.append(_processed_event(row, decision))
+    for row in _sort_events(row for row in rows if row.consumed_at is None):
+        event = parse_event(row)
+        thread = read_thread_state(tx, policy, event, labellers, blockers, unfinished)
+        decision = decide(event, thread, policy)
+        events.append(_processed_event(row, decision))
         if decision.held:
             hold(tx, row)
         if decision.waits:
@@ -362,11 +361,11 @@ def process_inbox(
             if task is not None:
                 changed[task] = None
         consume_inbox_rows(tx, policy.repo, [row.event_key])
-    return ProcessResult(tuple(heard), tuple(changed))
+    return ProcessResult(tuple(events), tuple(changed))
 
 
-def sort_events(rows: Iterable[InboxRow]) -> list[InboxRow]:
-    """Events as they happened, however they arrived."""
+def _sort_events(rows: Iterable[InboxRow]) -> list[InboxRow]:
+    """Return events in the order in which they happened, however they arrived."""
     return sorted(
         rows,
         key=lambda row: (row.updated_at, _KIND_ORDER.get(row.kind, 2), row.object_id, row.sequence),
@@ -374,16 +373,16 @@ def sort_events(rows: Iterable[InboxRow]) -> list[InboxRow]:
 
 
 def find_issues_without_labellers(tx: Transaction, policy: RepoPolicy) -> list[int]:
-    """Issues that wait and need to be asked who labelled them."""
-    signals: list[InboxEvent] = [parse_event(row) for row in _read_pending(tx, policy)]
-    numbers = {s.row.scope_number for s in signals if needs_labeller(s, policy)}
+    """Return the pending issues for which GitHub must be queried who set their labels."""
+    events: list[InboxEvent] = [parse_event(row) for row in _read_pending(tx, policy)]
+    numbers = {s.row.scope_number for s in events if needs_labeller(s, policy)}
     return sorted(number for number in numbers if not tasks_of_issue(tx, policy.repo, number))
 
 
 def fetch_labellers(forge: Forge, numbers: Iterable[int]) -> dict[int, dict[str, str]]:
-    """Who labelled these issues; the network is asked here, outside of any transaction.
+    """Query who set the labels of these issues, outside of any transaction.
 
-    An issue about which GitHub did not answer is left out: its event waits.
+    Issues for which the query fails are left out: their events stay in the inbox.
     """
     found: dict[int, dict[str, str]] = {}
     for number in numbers:
@@ -395,21 +394,20 @@ def fetch_labellers(forge: Forge, numbers: Iterable[int]) -> dict[int, dict[str,
 
 
 def find_issues_without_blockers(tx: Transaction, policy: RepoPolicy) -> list[int]:
-    """Issues that wait and need to be asked what blocks them, a bounded number at a time."""
-    signals = [parse_event(row) for row in sort_events(_read_pending(tx, policy))]
+    """Return the issues with pending events for which GitHub must be queried what blocks them."""
+    events = [parse_event(row) for row in _sort_events(_read_pending(tx, policy))]
     numbers = dict.fromkeys(
-        signal.row.scope_number
-        for signal in signals
-        if needs_blockers(signal, _current_task(tx, policy, signal), policy)
+        event.row.scope_number
+        for event in events
+        if needs_blockers(event, _current_task(tx, policy, event), policy)
     )
     return list(numbers)[:MAX_QUERIED_ISSUES]
 
 
 def fetch_blockers(forge: Forge, numbers: Iterable[int]) -> dict[int, tuple[Blocking, ...]]:
-    """What blocks these issues; the network is asked here, outside of any transaction.
+    """Query what blocks these issues, outside of any transaction.
 
-    An issue about which GitHub did not answer is left out, and one that it will not talk about
-    is blocked by nothing.
+    Issues for which the query fails are left out; one that GitHub refuses to show is not blocked.
     """
     found: dict[int, tuple[Blocking, ...]] = {}
     for number in numbers:
@@ -427,12 +425,12 @@ def fetch_blockers(forge: Forge, numbers: Iterable[int]) -> dict[int, tuple[Bloc
 
 
 def _read_pending(tx: Transaction, policy: RepoPolicy) -> list[InboxRow]:
-    """What is worth a look: words of a blocked task were looked at when they came."""
+    """Return events to decide about, without those held until their task is unblocked."""
     return rows_to_look_at(tx, policy.repo, EVENT_KINDS)
 
 
-def _current_task(tx: Transaction, policy: RepoPolicy, signal: InboxEvent) -> Task | None:
-    return ThreadState(tuple(tasks_of_issue(tx, policy.repo, signal.row.scope_number))).present
+def _current_task(tx: Transaction, policy: RepoPolicy, event: InboxEvent) -> Task | None:
+    return ThreadState(tuple(tasks_of_issue(tx, policy.repo, event.row.scope_number))).current_task
 
 
 def _processed_event(row: InboxRow, decision: IntakeDecision) -> ProcessedEvent:

@@ -15,10 +15,10 @@ BOT_SUFFIX = "[bot]"
 
 @dataclass(frozen=True, slots=True)
 class RepoPolicy:
-    """What the operator said about one repository.
+    """The settings of one repository that decide what its events cause.
 
-    `ci`: when failing CI becomes work; `turns_without_person`: how often by itself;
-    `receipt`: whether a merged pull request is told what it took.
+    `ci`: when failing CI becomes feedback; `turns_without_person`: how many turns CI alone may
+    cause; `receipt`: whether a receipt is posted on merged pull requests.
     """
 
     repo: RepoName
@@ -27,7 +27,7 @@ class RepoPolicy:
     labels: Labels = field(default_factory=Labels)
     base_branch: str = ""
     agent: str = ""
-    # Who may give commands, and the issue that takes them without a task; 0: none.
+    # Who can give commands, and the issue where they need no task; 0: none.
     operators: frozenset[str] = frozenset()
     operations_issue: int = 0
     ci: Literal["never", "first_fail", "all_complete"] = "never"
@@ -35,15 +35,15 @@ class RepoPolicy:
     receipt: bool = False
 
     def allows(self, login: str) -> bool:
-        """Whether this person's words cause work. GitHub reads names without regard to case."""
+        """Return whether this user's issues and comments count. Logins are case-insensitive."""
         return login.lower() in self.allowed
 
     def is_operator(self, login: str) -> bool:
-        """Whether this person's commands are carried out."""
+        """Return whether this user's commands are carried out."""
         return login.lower() in self.operators
 
     def flows(self) -> tuple[tuple[str, Flow], ...]:
-        """The labels that hand an issue over, the strongest first."""
+        """Return the labels that start a flow, the strongest first."""
         return (
             (self.labels.bugfix, Flow.BUGFIX),
             (self.labels.small_job, Flow.SMALL_JOB),
@@ -52,7 +52,7 @@ class RepoPolicy:
 
 
 def build_repo_policy(project: str, repo: Repo, limits: Tasks | None = None) -> RepoPolicy:
-    """A repository's settings, as far as they matter here."""
+    """Return a repository's settings, as far as intake needs them."""
     return RepoPolicy(
         RepoName(repo.owner, repo.name),
         project,
@@ -69,34 +69,34 @@ def build_repo_policy(project: str, repo: Repo, limits: Tasks | None = None) -> 
 
 
 def lowercase_names(names: Iterable[str]) -> frozenset[str]:
-    """Names as they are compared."""
+    """Return names in the form in which they are compared."""
     return frozenset(name.lower() for name in names)
 
 
 def is_bot(login: str) -> bool:
-    """Whether a login is a program's."""
+    """Return whether a login belongs to a GitHub App."""
     return login.lower().endswith(BOT_SUFFIX)
 
 
 def refusal_reason(login: str) -> str:
-    """Why somebody's words cause nothing."""
+    """Return why a user's comments and issues cause nothing."""
     if is_bot(login):
-        return f"{login} is a bot, and bots cause no work."
-    return f"{login} is not among the repository's allowed_users."
+        return f"{login} is a bot, and comments of bots cause no work."
+    return f"{login} is not one of the repository's allowed_users."
 
 
-def find_labels(names: Iterable[str], wanted: Iterable[str]) -> frozenset[str]:
-    """Which of the wanted labels are there, in the wanted spelling."""
+def _find_labels(names: Iterable[str], wanted: Iterable[str]) -> frozenset[str]:
+    """Return the wanted labels that are set, in the wanted spelling."""
     there = lowercase_names(names)
     return frozenset(label for label in wanted if label.lower() in there)
 
 
 def find_flow(policy: RepoPolicy, names: Iterable[str]) -> tuple[str, Flow] | None:
-    """The label that decides and its flow: bugfix before small job before design."""
-    there = find_labels(names, [label for label, _ in policy.flows()])
+    """Return the deciding label and its flow: bugfix before small job before design."""
+    there = _find_labels(names, [label for label, _ in policy.flows()])
     return next(((label, flow) for label, flow in policy.flows() if label in there), None)
 
 
 def is_ignored(policy: RepoPolicy, names: Iterable[str]) -> bool:
-    """The label that keeps us away wins over all others, whoever put it there."""
-    return bool(find_labels(names, [policy.labels.ignore]))
+    """Return whether the ignore label is set. It overrides all others, whoever set it."""
+    return bool(_find_labels(names, [policy.labels.ignore]))

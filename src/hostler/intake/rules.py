@@ -27,139 +27,145 @@ from hostler.intake.repo_policy import RepoPolicy, find_flow, is_ignored, refusa
 from hostler.store.pull_requests import PullRow, PullStatus
 from hostler.store.tasks import Flow, IssueRef, Task, TaskState
 
-# Before an agent is at work, and before there is anything of its work to see.
+# No agent is running, and there is no work to see yet.
 _STATES_BEFORE_WORK = frozenset(
     {TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED, TaskState.NEEDS_INPUT}
 )
-# In the key of a version that the operator brought in.
+# Part of the event key of an issue that an operator started manually.
 MANUAL_KEY_PART = ":by-hand:"
-APPROVAL_VOID = (
-    "The issue's text was changed after it was approved, and its author is not allowed here."
-)
-BLOCKERS_UNKNOWN = IntakeDecision("GitHub did not say yet what it is blocked by.", waits=True)
+APPROVAL_VOID = "The issue was edited after it was approved, and its author is not an allowed user."
+BLOCKERS_UNKNOWN = IntakeDecision("GitHub has not reported yet what blocks it.", waits=True)
 APPROVAL_QUESTION = (
-    "The text of this issue was changed after it was approved. "
-    "Shall the work go on with the new text? A comment here by somebody allowed approves it."
+    "This issue was edited after it was approved. Should the work continue with the new text? "
+    "A comment here by an allowed user approves it."
 )
 
 
-def decide_on_issue(seen: IssueEvent, known: ThreadState, policy: RepoPolicy) -> IntakeDecision:
-    """What one version of an issue causes."""
-    if not known.newest:
+def decide_on_issue(event: IssueEvent, thread: ThreadState, policy: RepoPolicy) -> IntakeDecision:
+    """Return what one version of an issue causes."""
+    if not thread.is_newest:
         return IntakeDecision("A newer version of the issue is known.")
-    if seen.is_pull:
-        return _decide_on_pull_as_issue(seen, known, policy)
-    if not seen.is_open:
-        return _stop_tasks(known.tasks, "The issue was closed.", "It is closed.")
-    if is_ignored(policy, seen.labels):
-        return _take_over_tasks(known.tasks, f"The issue carries {policy.labels.ignore}.")
-    if known.present is not None:
-        return _decide_on_change(seen, known, known.present, policy)
-    return decide_on_new_issue(seen, known, policy)
+    if event.is_pull:
+        return _decide_on_pull_as_issue(event, thread, policy)
+    if not event.is_open:
+        return _stop_tasks(thread.tasks, "The issue was closed.", "It is closed.")
+    if is_ignored(policy, event.labels):
+        return _take_over_tasks(thread.tasks, f"The issue has the label {policy.labels.ignore}.")
+    if thread.current_task is not None:
+        return _decide_on_change(event, thread, thread.current_task, policy)
+    return _decide_on_new_issue(event, thread, policy)
 
 
-def find_dependencies(seen: IssueEvent, known: ThreadState, policy: RepoPolicy) -> TextDependencies:
-    """What the task of an issue has to wait for: by its text, and by GitHub's own list."""
-    own = IssueRef.of(policy.repo, seen.row.scope_number)
-    said = parse_text_dependencies(seen.body, own)
-    names = dict.fromkeys([*said.names, *(known.blocked_by or ())])
-    return TextDependencies(tuple(name for name in names if name != str(own)), said.left_out)
+def _find_dependencies(
+    event: IssueEvent, thread: ThreadState, policy: RepoPolicy
+) -> TextDependencies:
+    """Return what the task of an issue depends on: by its text and by GitHub's list."""
+    own = IssueRef.of(policy.repo, event.row.scope_number)
+    in_text = parse_text_dependencies(event.body, own)
+    names = dict.fromkeys([*in_text.names, *(thread.blocked_by or ())])
+    return TextDependencies(tuple(name for name in names if name != str(own)), in_text.left_out)
 
 
 def is_past_waiting(task: Task) -> bool:
-    """Whether a task is past waiting for others: it has begun, or the operator said now."""
+    """Return whether dependencies no longer matter: the task has started, or is to start now."""
     return task.over or task.attempt > 0 or MANUAL_KEY_PART in task.issue_key
 
 
-def decide_on_new_issue(seen: IssueEvent, known: ThreadState, policy: RepoPolicy) -> IntakeDecision:
-    """Whether an open issue without a task becomes one."""
-    found = find_flow(policy, seen.labels)
+def _decide_on_new_issue(
+    event: IssueEvent, thread: ThreadState, policy: RepoPolicy
+) -> IntakeDecision:
+    """Return whether an open issue without a task gets one."""
+    found = find_flow(policy, event.labels)
     if found is None:
         wanted = ", ".join(label for label, _ in policy.flows())
-        return IntakeDecision(f"It carries none of the labels {wanted}.")
-    if policy.allows(seen.row.author):
-        why = f"{seen.row.author}, who is allowed, wrote it, and it carries {found[0]}."
-        return _start_task(why, StartTask(found[1], seen, seen.row.author), known, policy)
-    if known.labellers is None:
-        return IntakeDecision("Who put its label there is not known yet.", waits=True)
-    return _decide_by_label(seen, known, known.labellers, policy)
+        return IntakeDecision(f"It has none of the labels {wanted}.")
+    if policy.allows(event.row.author):
+        why = f"{event.row.author}, an allowed user, wrote it, and it has the label {found[0]}."
+        return _start_task(why, StartTask(found[1], event, event.row.author), thread, policy)
+    if thread.labellers is None:
+        return IntakeDecision("It is not known yet who set its label.", waits=True)
+    return _decide_by_label(event, thread, thread.labellers, policy)
 
 
 def _decide_by_label(
-    seen: IssueEvent, known: ThreadState, labellers: dict[str, str], policy: RepoPolicy
+    event: IssueEvent, thread: ThreadState, labellers: dict[str, str], policy: RepoPolicy
 ) -> IntakeDecision:
-    """A stranger's issue: only labels put there by somebody allowed count."""
+    """Decide about an issue of another user: only labels set by allowed users count."""
     who = {label.lower(): login for label, login in labellers.items()}
-    trusted = [label for label in seen.labels if policy.allows(who.get(label.lower(), ""))]
+    trusted = [label for label in event.labels if policy.allows(who.get(label.lower(), ""))]
     found = find_flow(policy, trusted)
     if found is None:
         return IntakeDecision(
-            f"{refusal_reason(seen.row.author)} Somebody who is may put the label there instead."
+            f"{refusal_reason(event.row.author)} An allowed user can set the label instead."
         )
     label, flow = found
     by = who[label.lower()]
-    why = f"{by}, who is allowed, put {label} on it."
-    return _start_task(why, StartTask(flow, seen, by), known, policy)
+    why = f"{by}, an allowed user, set the label {label}."
+    return _start_task(why, StartTask(flow, event, by), thread, policy)
 
 
 def _start_task(
-    why: str, begin: StartTask, known: ThreadState, policy: RepoPolicy
+    why: str, start: StartTask, thread: ThreadState, policy: RepoPolicy
 ) -> IntakeDecision:
-    if known.blocked_by is None:
+    if thread.blocked_by is None:
         return BLOCKERS_UNKNOWN
-    named = find_dependencies(begin.issue, known, policy)
-    told = " ".join([why, *named.left_out])
-    return IntakeDecision(told, (replace(begin, waits_for=named),))
+    dependencies = _find_dependencies(start.issue, thread, policy)
+    reason = " ".join([why, *dependencies.left_out])
+    return IntakeDecision(reason, (replace(start, waits_for=dependencies),))
 
 
 def _decide_on_change(
-    seen: IssueEvent, known: ThreadState, task: Task, policy: RepoPolicy
+    event: IssueEvent, thread: ThreadState, task: Task, policy: RepoPolicy
 ) -> IntakeDecision:
-    """A new version of an issue that has a task."""
-    if seen.digest == task.body_digest or task.over:
-        return _decide_on_same_text(seen, known, task, policy)
-    named = None if is_past_waiting(task) else find_dependencies(seen, known, policy)
-    if policy.allows(seen.row.author):
-        if known.blocked_by is None and named is not None:
+    """Decide about a new version of an issue that has a task."""
+    if event.digest == task.body_digest or task.over:
+        return _decide_on_same_text(event, thread, task, policy)
+    dependencies = None if is_past_waiting(task) else _find_dependencies(event, thread, policy)
+    if policy.allows(event.row.author):
+        if thread.blocked_by is None and dependencies is not None:
             return BLOCKERS_UNKNOWN
-        return IntakeDecision("Its author changed the text.", (UpdateTaskIssue(task, seen, named),))
+        return IntakeDecision(
+            "Its author edited the text.", (UpdateTaskIssue(task, event, dependencies),)
+        )
     if task.state is TaskState.RUNNING:
         return IntakeDecision(
-            "Its text was changed; the agent at work keeps the old one.", waits=True
+            "Its text was edited; the running agent keeps the old one.", waits=True
         )
     if task.state not in _STATES_BEFORE_WORK or task.pr_number is not None:
-        return IntakeDecision("Its text was changed; the work goes on from the approved one.")
-    asked = ChangeTaskState(task, TaskState.NEEDS_INPUT, APPROVAL_VOID, APPROVAL_QUESTION)
-    return IntakeDecision(APPROVAL_VOID, (UpdateTaskIssue(task, seen, named), asked))
+        return IntakeDecision("Its text was edited; the work continues with the approved one.")
+    ask = ChangeTaskState(task, TaskState.NEEDS_INPUT, APPROVAL_VOID, APPROVAL_QUESTION)
+    return IntakeDecision(APPROVAL_VOID, (UpdateTaskIssue(task, event, dependencies), ask))
 
 
 def _decide_on_same_text(
-    seen: IssueEvent, known: ThreadState, task: Task, policy: RepoPolicy
+    event: IssueEvent, thread: ThreadState, task: Task, policy: RepoPolicy
 ) -> IntakeDecision:
-    """The same words as before; what GitHub lists as blocking it may be others."""
+    """Decide about an unchanged text; GitHub's list of blocking issues may have changed."""
     if is_past_waiting(task):
-        return IntakeDecision("It has its task already.")
-    if known.blocked_by is None:
+        return IntakeDecision("It already has a task.")
+    if thread.blocked_by is None:
         return BLOCKERS_UNKNOWN
-    named = find_dependencies(seen, known, policy)
-    if named.names == task.depends_on:
-        return IntakeDecision("It has its task already.")
-    return IntakeDecision("What it waits for has changed.", (UpdateTaskIssue(task, seen, named),))
+    dependencies = _find_dependencies(event, thread, policy)
+    if dependencies.names == task.depends_on:
+        return IntakeDecision("It already has a task.")
+    return IntakeDecision(
+        "Its dependencies have changed.", (UpdateTaskIssue(task, event, dependencies),)
+    )
 
 
 def _decide_on_pull_as_issue(
-    seen: IssueEvent, known: ThreadState, policy: RepoPolicy
+    event: IssueEvent, thread: ThreadState, policy: RepoPolicy
 ) -> IntakeDecision:
-    going = known.pull is not None and not known.pull.final
-    if going and known.pull_task is not None and is_ignored(policy, seen.labels):
+    going = thread.pull is not None and not thread.pull.final
+    if going and thread.pull_task is not None and is_ignored(policy, event.labels):
         return _take_over_tasks(
-            (known.pull_task,), f"The pull request carries {policy.labels.ignore}."
+            (thread.pull_task,), f"The pull request has the label {policy.labels.ignore}."
         )
-    return IntakeDecision("It is a pull request: labels there start nothing.")
+    return IntakeDecision("It is a pull request: its labels start no task.")
 
 
 def _take_over_tasks(tasks: tuple[Task, ...], reason: str) -> IntakeDecision:
-    """People have the work; also that of a task that was stopped before."""
+    """Hand tasks over to users, also those that were stopped before."""
     stopped = _stop_tasks(tasks, reason, reason)
     return replace(stopped, effects=(*stopped.effects, *map(TakeOverTask, tasks)))
 
@@ -173,134 +179,138 @@ def _stop_tasks(tasks: tuple[Task, ...], reason: str, otherwise: str) -> IntakeD
 
 
 TASK_BLOCKED = IntakeDecision(
-    "The task is blocked; it is heard when it goes on.", waits=True, held=True
+    "The task is blocked; the comment will be processed when it continues.", waits=True, held=True
 )
 
 
-def decide_on_comment(said: CommentEvent, known: ThreadState, policy: RepoPolicy) -> IntakeDecision:
-    """What one version of somebody's words causes."""
-    if not known.newest:
-        return IntakeDecision("It was changed since; the newer version counts.")
-    asked = parse_command(said.body)
-    if asked is None:
-        return _decide_on_text(said, known, policy)
-    decided = decide_on_command(said, asked, known, policy)
-    if decided.waits or not said.is_work(policy.is_operator(said.row.author)):
+def decide_on_comment(
+    comment: CommentEvent, thread: ThreadState, policy: RepoPolicy
+) -> IntakeDecision:
+    """Return what one version of a comment causes."""
+    if not thread.is_newest:
+        return IntakeDecision("It was edited since; the newer version counts.")
+    command = parse_command(comment.body)
+    if command is None:
+        return _decide_on_text(comment, thread, policy)
+    decided = decide_on_command(comment, command, thread, policy)
+    if decided.waits or not comment.has_agent_text(policy.is_operator(comment.row.author)):
         return decided
-    # Of somebody who gives no commands, the other words in it are heard like any.
-    heard = _decide_on_text(said, known, policy)
-    return replace(heard, effects=(*decided.effects, *heard.effects))
+    # The rest of a comment by a user who is not an operator counts like any other comment.
+    other = _decide_on_text(comment, thread, policy)
+    return replace(other, effects=(*decided.effects, *other.effects))
 
 
-def _decide_on_text(said: CommentEvent, known: ThreadState, policy: RepoPolicy) -> IntakeDecision:
-    if not policy.allows(said.row.author):
-        return IntakeDecision(refusal_reason(said.row.author))
-    if said.is_empty:
+def _decide_on_text(
+    comment: CommentEvent, thread: ThreadState, policy: RepoPolicy
+) -> IntakeDecision:
+    if not policy.allows(comment.row.author):
+        return IntakeDecision(refusal_reason(comment.row.author))
+    if comment.is_empty:
         return IntakeDecision("It asks for nothing.")
-    if said.row.updated_at < known.floors.heard_from:
-        return IntakeDecision("It was said while people had the work.")
-    if known.pull is not None and known.pull_task is not None:
-        return _decide_on_pull_comment(said, known, known.pull_task)
-    if known.present is not None and said.row.kind == ItemKind.ISSUE_COMMENT:
-        return _decide_on_issue_comment(said, known, known.present)
-    if known.opening:
-        return IntakeDecision(
-            "A pull request is just being opened; it may be about that.", waits=True
-        )
-    return IntakeDecision("There is no task for it.")
+    if comment.row.updated_at < thread.floors.comments_since:
+        return IntakeDecision("It was made while users had taken over the work.")
+    if thread.pull is not None and thread.pull_task is not None:
+        return _decide_on_pull_comment(comment, thread, thread.pull_task)
+    if thread.current_task is not None and comment.row.kind == ItemKind.ISSUE_COMMENT:
+        return _decide_on_issue_comment(comment, thread, thread.current_task)
+    if thread.pull_opening:
+        return IntakeDecision("A pull request is being opened; it may be about that.", waits=True)
+    return IntakeDecision("No task belongs to it.")
 
 
-def _decide_on_pull_comment(said: CommentEvent, known: ThreadState, task: Task) -> IntakeDecision:
-    assert known.pull is not None
-    if known.pull.final:
-        return IntakeDecision(f"The pull request is {known.pull.status}, which is final.")
+def _decide_on_pull_comment(
+    comment: CommentEvent, thread: ThreadState, task: Task
+) -> IntakeDecision:
+    assert thread.pull is not None
+    if thread.pull.final:
+        return IntakeDecision(f"The pull request is {thread.pull.status}, which is final.")
     if task.over:
         return IntakeDecision(f"The task is {task.state}.")
-    if known.pull.status is PullStatus.BLOCKED or task.state is TaskState.BLOCKED:
+    if thread.pull.status is PullStatus.BLOCKED or task.state is TaskState.BLOCKED:
         return TASK_BLOCKED
     return IntakeDecision(
-        f"{said.row.author} said it.", (AddFeedback(task, said, known.pull.pr_number),)
+        f"{comment.row.author} commented.", (AddFeedback(task, comment, thread.pull.pr_number),)
     )
 
 
-def _decide_on_issue_comment(said: CommentEvent, known: ThreadState, task: Task) -> IntakeDecision:
+def _decide_on_issue_comment(
+    comment: CommentEvent, thread: ThreadState, task: Task
+) -> IntakeDecision:
     if task.over:
         return IntakeDecision(f"The task is {task.state}.")
     if task.state is TaskState.BLOCKED:
         return TASK_BLOCKED
     if task.state is TaskState.NEEDS_INPUT:
-        return IntakeDecision(f"{said.row.author} answers.", (AddFeedback(task, said, 0),))
-    if task.pr_number is None or _was_delivered(said, known):
+        return IntakeDecision(f"{comment.row.author} answered.", (AddFeedback(task, comment, 0),))
+    if task.pr_number is None or _was_delivered(comment, thread):
         return IntakeDecision(
-            f"{said.row.author} said it on the issue.", (AddFeedback(task, said, 0),)
+            f"{comment.row.author} commented on the issue.", (AddFeedback(task, comment, 0),)
         )
-    if _was_redirected(said, known):
-        return IntakeDecision("It was sent to the pull request before.")
+    if _was_redirected(comment, thread):
+        return IntakeDecision("Its author was redirected to the pull request before.")
     return IntakeDecision(
-        f"The work is talked about on pull request {task.pr_number}.",
-        (RedirectComment(task, said, task.pr_number),),
+        f"The work is discussed on pull request {task.pr_number}.",
+        (RedirectComment(task, comment, task.pr_number),),
     )
 
 
-def _was_delivered(said: CommentEvent, known: ThreadState) -> bool:
-    """What an agent was told before, or was said before there was a pull request, is told."""
-    before = said.row.object_id <= known.floors.pre_pr_last_consumed_comment_id
-    return known.told or (before and not known.redirected)
+def _was_delivered(comment: CommentEvent, thread: ThreadState) -> bool:
+    """Return whether an agent got the comment before, or it was made before the pull request."""
+    before = comment.row.object_id <= thread.floors.pre_pr_last_consumed_comment_id
+    return thread.delivered or (before and not thread.redirected)
 
 
-def _was_redirected(said: CommentEvent, known: ThreadState) -> bool:
-    """An edit gets no second reply. A first version below the floor has only come late."""
-    below = said.row.object_id <= known.floors.post_pr_last_redirected_comment_id
-    return known.redirected or (below and not known.first)
+def _was_redirected(comment: CommentEvent, thread: ThreadState) -> bool:
+    """Return whether the author was redirected before; an edit gets no second reply."""
+    below = comment.row.object_id <= thread.floors.post_pr_last_redirected_comment_id
+    return thread.redirected or (below and not thread.is_first)
 
 
-def decide_on_pull(seen: PullEvent, known: ThreadState, policy: RepoPolicy) -> IntakeDecision:
-    """What one version of a pull request causes."""
-    if not known.newest:
+def decide_on_pull(event: PullEvent, thread: ThreadState, policy: RepoPolicy) -> IntakeDecision:
+    """Return what one version of a pull request causes."""
+    if not thread.is_newest:
         return IntakeDecision("A newer version of the pull request is known.")
-    if known.pull is None or known.pull_task is None:
-        if known.opening:
-            return IntakeDecision(
-                "A pull request is just being opened; it may be this.", waits=True
-            )
-        return IntakeDecision("It is not ours.")
-    if known.pull.final:
-        return IntakeDecision(f"It is {known.pull.status}, which is final.")
-    if seen.merged:
-        return _decide_on_merge(seen, known, known.pull, known.pull_task, policy)
-    if not seen.is_open:
-        return _decide_on_close(seen, known.pull, known.pull_task)
-    if seen.head_sha == known.pull.last_seen_head_sha:
-        return IntakeDecision("Nothing that matters here has changed.")
-    moved = SetPullState(known.pull, known.pull.status, seen.head_sha)
+    if thread.pull is None or thread.pull_task is None:
+        if thread.pull_opening:
+            return IntakeDecision("A pull request is being opened; it may be this one.", waits=True)
+        return IntakeDecision("Hostler did not open it.")
+    if thread.pull.final:
+        return IntakeDecision(f"It is {thread.pull.status}, which is final.")
+    if event.merged:
+        return _decide_on_merge(event, thread, thread.pull, thread.pull_task, policy)
+    if not event.is_open:
+        return _decide_on_close(event, thread.pull, thread.pull_task)
+    if event.head_sha == thread.pull.last_seen_head_sha:
+        return IntakeDecision("Nothing relevant has changed.")
+    moved = SetPullState(thread.pull, thread.pull.status, event.head_sha)
     return IntakeDecision("It has a new head.", (moved,))
 
 
 def _decide_on_merge(
-    seen: PullEvent, known: ThreadState, pull: PullRow, task: Task, policy: RepoPolicy
+    event: PullEvent, thread: ThreadState, pull: PullRow, task: Task, policy: RepoPolicy
 ) -> IntakeDecision:
-    effects: list[IntakeEffect] = [SetPullState(pull, PullStatus.MERGED, seen.head_sha)]
+    effects: list[IntakeEffect] = [SetPullState(pull, PullStatus.MERGED, event.head_sha)]
     if task.state is not TaskState.DONE:
         effects.append(
             ChangeTaskState(task, TaskState.DONE, f"Pull request {pull.pr_number} was merged.")
         )
     if task.flow is Flow.DESIGN:
-        effects += _start_implementation(seen, known, task, policy)
+        effects += _start_implementation(event, thread, task, policy)
     return IntakeDecision("It was merged.", tuple(effects))
 
 
 def _start_implementation(
-    seen: PullEvent, known: ThreadState, design: Task, policy: RepoPolicy
+    event: PullEvent, thread: ThreadState, design: Task, policy: RepoPolicy
 ) -> list[IntakeEffect]:
-    """Begin the implementation of a merged design.
+    """Start the implementation of a merged design.
 
-    Not if its issue is closed, or if the issue or the pull request carries the ignore label:
-    then people have the work.
+    Not if its issue is closed, or if the issue or the pull request has the ignore label: then users
+    have taken over the work.
     """
-    issue = known.issue
-    if issue is None or not issue.is_open or is_ignored(policy, {*issue.labels, *seen.labels}):
+    issue = thread.issue
+    if issue is None or not issue.is_open or is_ignored(policy, {*issue.labels, *event.labels}):
         return []
-    if any(task.flow is Flow.IMPLEMENTATION for task in known.tasks):
+    if any(task.flow is Flow.IMPLEMENTATION for task in thread.tasks):
         return []
     return [
         StartTask(
@@ -308,14 +318,14 @@ def _start_implementation(
             issue,
             design.approved_by,
             parent=design,
-            heard_from=seen.merged_at,
+            comments_since=event.merged_at,
         )
     ]
 
 
-def _decide_on_close(seen: PullEvent, pull: PullRow, task: Task) -> IntakeDecision:
+def _decide_on_close(event: PullEvent, pull: PullRow, task: Task) -> IntakeDecision:
     reason = f"Pull request {pull.pr_number} was closed without merging."
-    effects: list[IntakeEffect] = [SetPullState(pull, PullStatus.CLOSED, seen.head_sha)]
+    effects: list[IntakeEffect] = [SetPullState(pull, PullStatus.CLOSED, event.head_sha)]
     if not task.over:
         effects.append(ChangeTaskState(task, TaskState.STOPPED, reason))
     return IntakeDecision(reason, tuple(effects))

@@ -1,6 +1,7 @@
 """The queue of root tasks, and reading queue, blockers and dependencies from the database.
 
-What reads or writes takes an open transaction. Finished tasks are read only if another names them.
+Functions that read or write take an open transaction. Finished tasks are read only if another task
+names them.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from hostler.planner.dependencies import (
     DependencyGraph,
     DependencySnapshot,
     build_graph,
+    find_blockers,
     find_hopeless,
     is_waiting,
-    judge_names,
     select_blockers,
 )
 from hostler.store.dependencies import (
@@ -38,7 +39,7 @@ from hostler.store.transaction import Transaction
 
 
 class SubmissionStatus(StrEnum):
-    """What became of a task that was just submitted."""
+    """Whether a task that was just submitted has started."""
 
     STARTED = "started"
     QUEUED = "queued"
@@ -46,7 +47,10 @@ class SubmissionStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SubmissionResult:
-    """The answer to whoever submits. Position 1 is the next; 0: started, or held by others."""
+    """The result of a submission. Position 1 is the next.
+
+    0: started, or waiting for dependencies.
+    """
 
     status: SubmissionStatus
     queue_position: int = 0
@@ -54,10 +58,10 @@ class SubmissionResult:
 
 @dataclass(frozen=True, slots=True)
 class TaskQueue:
-    """Root tasks that wait, first come first, at one moment.
+    """The waiting root tasks, first come first served.
 
-    `held`: those that wait for others; `occupied`: root tasks that have a place; a cap of 0 or
-    less is none.
+    `held`: those with unfinished dependencies; `occupied`: root tasks that have a slot; a cap of 0
+    or less means no cap.
     """
 
     waiting: tuple[Task, ...]
@@ -73,43 +77,46 @@ class TaskQueue:
 
 
 def queue_order(task: Task) -> tuple[int, str]:
-    """Who comes first: the lower order, and of equal ones the lower name."""
+    """Return the sort key of the queue: order, then id."""
     return task.order, task.id
 
 
 def is_root(task: Task | TaskFacts) -> bool:
-    """Whether no agent submitted a task. What follows from an issue's design has a parent too."""
+    """Return whether no agent submitted the task.
+
+    An implementation has a parent, but is a root too.
+    """
     return task.parent_task is None or task.issue_number is not None
 
 
 def find_occupants(
-    running: Iterable[Task | TaskFacts], with_runs: Mapping[str, bool]
+    running: Iterable[Task | TaskFacts], is_root_by_task: Mapping[str, bool]
 ) -> frozenset[str]:
-    """Root tasks that have a place: those running, and those with a run that has not ended.
-
-    `with_runs` says of each such task whether it is a root; one that nobody knows counts as one.
-    """
-    theirs = {task.id for task in running if is_root(task)}
-    return frozenset(theirs | {task for task, root in with_runs.items() if root})
+    """Return root tasks that have a slot: running, or with a run that has not ended."""
+    by_issue = {task.id for task in running if is_root(task)}
+    return frozenset(by_issue | {task for task, root in is_root_by_task.items() if root})
 
 
 def has_free_slot(task: Task | TaskFacts, taken: int, cap: int) -> bool:
-    """Whether there is a place for a task, if so many are taken. Children need none."""
+    """Return whether a task can have a slot if this many are taken. Child tasks need none."""
     return cap <= 0 or not is_root(task) or taken < cap
 
 
 def queue_positions(
     waiting: Iterable[Task], held: Collection[str] = (), rank: Callable[[Task], Any] = queue_order
 ) -> dict[str, int]:
-    """The place of each queued root task among those that nothing else holds; 1 is the next."""
+    """Return the position of each queued root task without unfinished dependencies.
+
+    1 is the next.
+    """
     free = (task for task in waiting if is_queued(task) and task.id not in held)
-    return {task.id: place for place, task in enumerate(sorted(free, key=rank), start=1)}
+    return {task.id: position for position, task in enumerate(sorted(free, key=rank), start=1)}
 
 
 def submission_result(queue: TaskQueue, task: Task, *, held: bool = False) -> SubmissionResult:
-    """Whether there is a place for a task and all before it, or which position it has.
+    """Return whether a task starts now, or its position.
 
-    `held`: a gate that is none of the queue's holds it.
+    `held`: a gate outside of the queue holds it.
     """
     if task.id in queue.held:
         return SubmissionResult(SubmissionStatus.QUEUED)
@@ -127,14 +134,14 @@ def submission_result(queue: TaskQueue, task: Task, *, held: bool = False) -> Su
 
 
 def is_queued(task: Task) -> bool:
-    """Whether a task is an entry of this queue."""
+    """Return whether a task is an entry of this queue."""
     return task.state is TaskState.QUEUED and is_root(task)
 
 
 def find_stale(
     running: Iterable[Task], attended: Collection[str], now: datetime, grace: timedelta
 ) -> list[Task]:
-    """Tasks that began longer ago than the grace, and have no run or worker to show for it."""
+    """Return tasks that started longer ago than the grace period, but have no run or worker."""
     lost = (
         task
         for task in running
@@ -146,12 +153,12 @@ def find_stale(
 
 
 UNFINISHED_STATES = tuple(state for state in TaskState if state not in OVER)
-# The states in which a successful run can stand for a task that is not over.
+# States in which a successful run can count for an unfinished task.
 _STATES_WITH_WORK = (TaskState.AWAITING_FEEDBACK, TaskState.QUEUED)
 
 
 class BlockerChange(StrEnum):
-    """What there is to tell about what holds a task."""
+    """How the blockers of a task changed."""
 
     NONE = "none"
     CHANGED = "changed"
@@ -159,20 +166,20 @@ class BlockerChange(StrEnum):
 
 
 def read_blockers(tx: Transaction, tasks: Iterable[Task]) -> dict[str, tuple[Blocker, ...]]:
-    """What holds each of these tasks; those that nothing holds are left out."""
-    asked = [facts_of(task) for task in tasks if task.depends_on]
-    found = _find_blockers(tx, [task for task in asked if is_waiting(task)])
+    """Return the blockers of each of these tasks, without tasks that have none."""
+    waiting_tasks = [facts_of(task) for task in tasks if task.depends_on]
+    found = _find_blockers(tx, [task for task in waiting_tasks if is_waiting(task)])
     return {task: held for task, held in found.items() if held}
 
 
 def read_hopeless(tx: Transaction) -> dict[str, tuple[Blocker, ...]]:
-    """All tasks that can never proceed by themselves, and why."""
+    """Return all tasks that can never start without a user, and why."""
     waiting = waiting_dependents(tx, UNFINISHED_STATES)
-    return find_hopeless(waiting, judge_names(_read_snapshot(tx, waiting))) if waiting else {}
+    return find_hopeless(waiting, find_blockers(_read_snapshot(tx, waiting))) if waiting else {}
 
 
 def read_graph(tx: Transaction, names: Iterable[str]) -> DependencyGraph:
-    """Everything that can be reached from these names; see `require_no_cycle`."""
+    """Return everything that can be reached from these names; see `require_no_cycle`."""
     tasks, issues = _read_reachable(tx, {}, set(names))
     return build_graph(DependencySnapshot(tasks, issues))
 
@@ -180,7 +187,7 @@ def read_graph(tx: Transaction, names: Iterable[str]) -> DependencyGraph:
 def read_queue(
     tx: Transaction, cap: int = 0, rank: Callable[[Task], Any] = queue_order
 ) -> TaskQueue:
-    """The root tasks that wait, what holds them, and who has a place."""
+    """Read the waiting root tasks, their blockers, and which tasks have a slot."""
     queued = tasks_in(tx, (TaskState.QUEUED,))
     held = read_blockers(tx, queued)
     waiting = tuple(task for task in queued if is_queued(task))
@@ -188,27 +195,27 @@ def read_queue(
 
 
 def read_occupied(tx: Transaction) -> frozenset[str]:
-    """Root tasks that have a place, agents of stopped and unknown tasks included."""
+    """Return root tasks that have a slot, including runs of stopped and deleted tasks."""
     busy = {run.task_id for run in open_runs(tx)}
     known = tasks_named(tx, busy)
-    with_runs = {task: task not in known or is_root(known[task]) for task in busy}
-    return find_occupants(tasks_in(tx, (TaskState.RUNNING,)), with_runs)
+    is_root_by_task = {task: task not in known or is_root(known[task]) for task in busy}
+    return find_occupants(tasks_in(tx, (TaskState.RUNNING,)), is_root_by_task)
 
 
 def store_blockers(
     tx: Transaction, task: Task, held: Collection[Blocker]
 ) -> tuple[Task, BlockerChange]:
-    """Store what holds a task; the task as it is now, and whether there is news."""
-    news = blocker_change(task, held)
-    if news is BlockerChange.NONE:
-        return task, news
-    return change_task(tx, task, replace(task, blockers=_dump_blockers(held))), news
+    """Store the blockers of a task; return the task, and how they changed."""
+    change = blocker_change(task, held)
+    if change is BlockerChange.NONE:
+        return task, change
+    return change_task(tx, task, replace(task, blockers=_dump_blockers(held))), change
 
 
 def blocker_change(task: Task, held: Collection[Blocker]) -> BlockerChange:
-    """Whether what holds a task is another than what is noted: a name, or hope lost or found.
+    """Return how the blockers differ from the stored ones: in names, or in being hopeless.
 
-    Each step of what is waited for is no news.
+    A new state of a dependency alone is not a change.
     """
     if _dump_blockers(held) == task.blockers:
         return BlockerChange.NONE
@@ -219,36 +226,40 @@ def _dump_blockers(held: Collection[Blocker]) -> str:
     return json.dumps([[one.name, one.hopeless] for one in held]) if held else ""
 
 
-def _find_blockers(tx: Transaction, asked: list[TaskFacts]) -> dict[str, tuple[Blocker, ...]]:
-    if not asked:
+def _find_blockers(
+    tx: Transaction, waiting_tasks: list[TaskFacts]
+) -> dict[str, tuple[Blocker, ...]]:
+    if not waiting_tasks:
         return {}
-    judged = judge_names(_read_snapshot(tx, asked))
-    return {task.id: select_blockers(task, judged) for task in asked}
+    blockers_by_name = find_blockers(_read_snapshot(tx, waiting_tasks))
+    return {task.id: select_blockers(task, blockers_by_name) for task in waiting_tasks}
 
 
-def _read_snapshot(tx: Transaction, asked: Iterable[TaskFacts]) -> DependencySnapshot:
-    start = {task.id: task for task in asked}
+def _read_snapshot(tx: Transaction, waiting_tasks: Iterable[TaskFacts]) -> DependencySnapshot:
+    start = {task.id: task for task in waiting_tasks}
     tasks, issues = _read_reachable(
         tx, start, {n for task in start.values() for n in task.depends_on}
     )
-    bare = [ref for name, found in issues.items() if not found and (ref := IssueRef.parse(name))]
-    states = {str(ref): seen.state for ref, seen in issues_known(tx, bare).items()}
-    standing = [task.id for task in tasks.values() if task.state in _STATES_WITH_WORK]
-    return DependencySnapshot(tasks, issues, states, last_runs(tx, standing))
+    untracked = [
+        ref for name, found in issues.items() if not found and (ref := IssueRef.parse(name))
+    ]
+    states = {str(ref): seen.state for ref, seen in issues_known(tx, untracked).items()}
+    with_work = [task.id for task in tasks.values() if task.state in _STATES_WITH_WORK]
+    return DependencySnapshot(tasks, issues, states, last_runs(tx, with_work))
 
 
 def _read_reachable(
     tx: Transaction, tasks: dict[str, TaskFacts], names: set[str]
 ) -> tuple[dict[str, TaskFacts], dict[str, tuple[str, ...]]]:
-    """Tasks and issues that names lead to. Whoever waits for nobody ends the way."""
+    """Read tasks and issues that the names lead to. Tasks that wait for nothing end the path."""
     issues: dict[str, tuple[str, ...]] = {}
     seen = set(tasks)
     while names:
         seen |= names
         refs = [ref for name in sorted(names) if (ref := IssueRef.parse(name)) is not None]
-        theirs = tasks_of_issues(tx, refs)
-        issues |= {str(ref): tuple(task.id for task in theirs.get(ref, ())) for ref in refs}
-        found = tasks_named(tx, names) | {t.id: t for group in theirs.values() for t in group}
+        by_issue = tasks_of_issues(tx, refs)
+        issues |= {str(ref): tuple(task.id for task in by_issue.get(ref, ())) for ref in refs}
+        found = tasks_named(tx, names) | {t.id: t for group in by_issue.values() for t in group}
         tasks = found | tasks
         waiting = (task for task in found.values() if is_waiting(task))
         names = {name for task in waiting for name in task.depends_on} - seen

@@ -1,32 +1,31 @@
-"""Runs: one agent process each, supervised from its admission to its end.
+"""Supervise runs: one agent process each, from its admission to its end.
 
-In reading order: `states` has the states of a run and the rules of recovery, `transitions` writes
-them, `supervisor` leads one run through them, `dispatcher` starts its shim and `process_watch`
-waits for it, `outcome` reads its stream and judges it, `run_folder` is its folder on disk.
-`interfaces` is what callers provide.
+In reading order: `states` has the states of a run and the recovery rules, `transitions` stores
+them, `supervisor` takes one run through them, `dispatcher` starts its shim and `process_watch`
+waits for it, `outcome` reads its streams and decides its outcome, `run_folder` is its folder on
+disk. `interfaces` has the callbacks that the service provides.
 
-Callers decide what a result means for a task. Guarantees and recovery: docs/internals/runs.md.
+Callers decide what an outcome means for a task. Guarantees and recovery: docs/internals/runs.md.
 """
 
 from hostler.runs.dispatcher import LocalDispatcher
-from hostler.runs.interfaces import Dispatcher, Happening, Hooks, Step
-from hostler.runs.outcome import next_step, verdict_of
-from hostler.runs.states import Action
-from hostler.runs.supervisor import Found, Supervisor, recover
-from hostler.runs.transitions import NewRun, admit, request_stop, require_newest
+from hostler.runs.interfaces import RunCallbacks, RunPlan, RunStep
+from hostler.runs.outcome import next_action, verdict_of
+from hostler.runs.states import RecoveryAction
+from hostler.runs.supervisor import RecoveredRun, Supervisor, recover
+from hostler.runs.transitions import NewRun, admit_run, request_stop, require_newest
 
 __all__ = [
-    "Action",
-    "Dispatcher",
-    "Found",
-    "Happening",
-    "Hooks",
     "LocalDispatcher",
     "NewRun",
-    "Step",
+    "RecoveredRun",
+    "RecoveryAction",
+    "RunCallbacks",
+    "RunPlan",
+    "RunStep",
     "Supervisor",
-    "admit",
-    "next_step",
+    "admit_run",
+    "next_action",
     "recover",
     "request_stop",
     "require_newest",

@@ -1,4 +1,4 @@
-"""Start agents on this machine: spawn a shim, attach to it, let it go."""
+"""Start agents on this machine: spawn a shim, attach to it, let it start its agent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import select
 import signal
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,58 +15,53 @@ from typing import Any
 from hostler.agents.errors import RunFilesFailed
 from hostler.clock import Clock
 from hostler.runs import transitions
-from hostler.runs.interfaces import (
-    Happening,
-    InTransaction,
-    Observer,
-    Step,
-    What,
-    do_nothing,
-    ignore_step,
-)
-from hostler.runs.process_watch import ProcessWatch, Watcher, notify_stop, reap, watch_existing
-from hostler.runs.run_folder import make_folder, shim_in, shim_of, show
-from hostler.runs.states import FenceLost, ShimRefused, StopUnheard, UnknownRun
+from hostler.runs.interfaces import RunObserver, RunStep, ignore_run_step
+from hostler.runs.process_watch import ExitWatcher, ProcessWatch, notify_stop, reap, watch_existing
+from hostler.runs.run_folder import make_folder, read_shim_file, stored_shim, write_run_file
+from hostler.runs.states import FenceLost, ShimStartFailed, StopNotDelivered, UnknownRun
 from hostler.shim import command, run_files
 from hostler.shim.supervisor import EXIT_TAKEN, EXIT_USED
-from hostler.store import Store
+from hostler.store import Store, Transaction
 from hostler.store.runs import Run, RunState, find_run
 
-# A machine under load starts a shim within seconds; one that says nothing for this long hangs.
-PATIENCE_SECONDS = 60.0
-LONGEST_SAYING = 65_536
-# In the place of an exit code: the system would not even start it.
+# A shim starts within seconds even under load; one that is silent for this long hangs.
+SHIM_TIMEOUT_SECONDS = 60.0
+MAX_LINE_BYTES = 65_536
+# Instead of an exit code: the operating system could not start it.
 NOT_SPAWNED = -1
-# What the dynamic loader may need to find Python's own libraries.
-LOADER = ("LD_LIBRARY_PATH",)
+# The dynamic loader may need it to find Python's libraries.
+LOADER_VARIABLES = ("LD_LIBRARY_PATH",)
 
 
 class Spawned:
-    """A shim of ours, to be left by `hand_over` and `go`, or else by `discard`."""
+    """A spawned shim. Call `hand_over` and `go`, or else `discard`."""
 
-    def __init__(self, run: str, pid: int, go: int, said: int, complaint: int) -> None:
+    def __init__(self, run: str, pid: int, go: int, identity_read: int, error_read: int) -> None:
         self.run = run
         self.pid = pid
-        # Nobody else waits for our children, so the pid is still ours here.
+        # No other code reaps this child, so the pid cannot have been reused.
         self._pidfd = os.pidfd_open(pid)
-        self._pipes: tuple[int, ...] = (go, said, complaint)
+        self._pipes: tuple[int, ...] = (go, identity_read, error_read)
 
-    def ready(self) -> dict[str, Any]:
-        """Wait until it has the lock; its identity. `ShimRefused`: it left, and was reaped."""
-        line = self._hear(self._pipes[1])
+    def read_identity(self) -> dict[str, Any]:
+        """Wait until the shim has locked its folder; return its identity.
+
+        Raise `ShimRefused` if it exited.
+        """
+        line = self._read_line(self._pipes[1])
         if line.endswith(b"\n"):
             found: dict[str, Any] = json.loads(line)
             return found
-        sentence = self._hear(self._pipes[2]).decode("utf-8", "replace").strip()
-        raise ShimRefused(self.run, self.discard(), sentence)
+        sentence = self._read_line(self._pipes[2]).decode("utf-8", "replace").strip()
+        raise ShimStartFailed(self.run, self.discard(), sentence)
 
     def hand_over(self) -> int:
-        """The descriptor of its process, for whoever watches and reaps it from now on."""
+        """Return the descriptor of its process to whoever watches and reaps it from now on."""
         pidfd, self._pidfd = self._pidfd, -1
         return pidfd
 
     def go(self) -> None:
-        """Let it start its agent. If it is gone, that is found out where its end is looked for."""
+        """Let it start its agent. If the shim has exited, the watch reports that."""
         try:
             os.write(self._pipes[0], b"g")
         except BrokenPipeError:
@@ -76,12 +70,15 @@ class Spawned:
             self._close_pipes()
 
     def discard(self) -> int | None:
-        """Let go of it: before go, it leaves without an agent. Its code, where we saw it leave."""
+        """Close the pipes; without `go` the shim exits without an agent.
+
+        Return its exit code, if known.
+        """
         self._close_pipes()
         if self._pidfd < 0:
             return None
         if not _readable(self._pidfd):
-            # It hangs, and has no agent yet.
+            # It hangs and has no agent yet.
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         code = reap(self._pidfd)
         os.close(self.hand_over())
@@ -92,52 +89,53 @@ class Spawned:
             os.close(descriptor)
         self._pipes = ()
 
-    def _hear(self, descriptor: int) -> bytes:
-        """One line; less at the end of the pipe, or when nothing comes."""
-        heard = b""
-        while not heard.endswith(b"\n") and len(heard) < LONGEST_SAYING and _readable(descriptor):
-            if not (more := os.read(descriptor, LONGEST_SAYING)):
+    def _read_line(self, descriptor: int) -> bytes:
+        """Return one line; less at the end of the pipe or after the timeout."""
+        line = b""
+        while not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES and _readable(descriptor):
+            if not (more := os.read(descriptor, MAX_LINE_BYTES)):
                 break
-            heard += more
-        return heard
+            line += more
+        return line
 
 
 def spawn(run: str, folder: str, environment: Mapping[str, str]) -> Spawned:
-    """Start a shim in a session of its own, with no descriptor of ours but three pipes."""
-    (heard_go, go), (said, say), (complaint, complain) = os.pipe(), os.pipe(), os.pipe()
-    theirs = (heard_go, say, complain)
+    """Start a shim in its own session. It inherits three pipes and no other descriptor."""
+    (go_read, go), (identity_read, identity_write), (error_read, error_write) = (
+        os.pipe(),
+        os.pipe(),
+        os.pipe(),
+    )
+    inherited = (go_read, identity_write, error_write)
     argv = command(folder)
     try:
-        actions = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in enumerate(theirs)]
+        actions = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in enumerate(inherited)]
         pid = os.posix_spawn(argv[0], argv, environment, file_actions=actions, setsid=True)
     except OSError as error:
-        for descriptor in (go, said, complaint):
+        for descriptor in (go, identity_read, error_read):
             os.close(descriptor)
-        raise ShimRefused(run, NOT_SPAWNED, f"it cannot be started: {error.strerror}.") from error
+        why = f"it cannot be started: {error.strerror}."
+        raise ShimStartFailed(run, NOT_SPAWNED, why) from error
     finally:
-        for descriptor in theirs:
+        for descriptor in inherited:
             os.close(descriptor)
-    return Spawned(run, pid, go, said, complaint)
+    return Spawned(run, pid, go, identity_read, error_read)
 
 
-def shim_environment(ours: Mapping[str, str], inherit: object) -> dict[str, str]:
-    """What a shim gets of our environment: the values that it hands on, and no other."""
-    names = [*LOADER, *(inherit if isinstance(inherit, list) else ())]
-    return {name: ours[name] for name in names if name in ours}
+def shim_environment(environment: Mapping[str, str], inherit: object) -> dict[str, str]:
+    """Return the environment of a shim: only the variables that it passes on."""
+    names = [*LOADER_VARIABLES, *(inherit if isinstance(inherit, list) else ())]
+    return {name: environment[name] for name in names if name in environment}
 
 
 def _readable(descriptor: int) -> bool:
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(PATIENCE_SECONDS * 1000))
-
-
-# A hint that nobody asked for in time is no loss: rows and folders are the truth.
-MAX_EVENTS = 1024
+    return bool(poll.poll(SHIM_TIMEOUT_SECONDS * 1000))
 
 
 class LocalDispatcher:
-    """The dispatcher for agents on this machine. Close it to stop watching; agents go on."""
+    """Starts and watches agents on this machine. `close` stops watching; the agents continue."""
 
     def __init__(
         self,
@@ -145,120 +143,114 @@ class LocalDispatcher:
         store: Store,
         clock: Clock,
         *,
-        attached: InTransaction = do_nothing,
+        on_attach: Callable[[Transaction, Run], None] | None = None,
         environment: Mapping[str, str] | None = None,
-        observer: Observer = ignore_step,
-        notify: Callable[[], None] = lambda: None,
+        observer: RunObserver = ignore_run_step,
     ) -> None:
-        """`attached` is called in the transaction that says `running`; `notify` on each event."""
+        """`on_attach` is called in the transaction that stores `running`."""
         self._home = home
         self._store = store
         self._clock = clock
-        self._attached = attached
+        self._on_attach = on_attach
         self._environment = os.environ if environment is None else environment
         self._observe = observer
-        self._notify = notify
-        self._watcher = Watcher()
+        self._watcher = ExitWatcher()
         self._mutex = threading.Lock()
-        self._eyes: dict[str, ProcessWatch] = {}
-        self._happenings: deque[Happening] = deque(maxlen=MAX_EVENTS)
-        self._number = 0
+        self._watches: dict[str, ProcessWatch] = {}
 
     def submit(self, spec: Mapping[str, Any], run: str, fence: int) -> None:
-        """Start the run's agent, once. `RunStopped`: somebody asked for its end first."""
+        """Start the run's agent, once. Raise `RunStopped` if a stop was requested before."""
         row = self._row(run)
         if row.fence != fence:
             raise FenceLost(run, fence, "ours", f"its fence is {row.fence}")
-        if row.state is not RunState.ADMITTED or (eye := self._claim(run)) is None:
+        if row.state is not RunState.ADMITTED or (watch := self._claim_start(run)) is None:
             return
         try:
-            self._start(row, spec, eye)
-        except ShimRefused as refused:
-            # Somebody started it before us: there is something to attach to.
+            self._start(row, spec, watch)
+        except ShimStartFailed as refused:
+            # Another process has started it: `attach` will find it.
             if refused.code not in {EXIT_TAKEN, EXIT_USED}:
                 raise
 
     def attach(self, run: str) -> ProcessWatch:
-        """Watch a run, whoever started it."""
+        """Return a watch on a run, whichever process started it."""
         row = self._row(run)
         with self._mutex:
-            if run in self._eyes:
-                return self._eyes[run]
-            eye = self._eyes[run] = self._eye(run)
+            if run in self._watches:
+                return self._watches[run]
+            watch = self._watches[run] = self._new_watch(run)
         folder = self._home / row.folder
-        # The file is the agent's to change; it is asked only while there can be no agent.
-        with self._giving_up(eye):
+        # The agent can change the file, so the row comes first; without a row there is no agent.
+        with self._discarding_on_error(watch):
             watch_existing(
-                self._watcher, folder, shim_of(row) or shim_in(folder), self._on_end(eye)
+                self._watcher, folder, stored_shim(row) or read_shim_file(folder), watch.record_exit
             )
-        return eye
+        return watch
 
     def cancel(self, run: str, grace: float) -> None:
-        """Tell a run's shim of its stop; a shorter grace hurries an earlier one."""
+        """Deliver a stop request to a run's shim.
+
+        A shorter grace period replaces an earlier one.
+        """
         row = self._row(run)
         folder = self._home / row.folder
         if not folder.is_dir():
-            return  # nothing was started yet, and the row keeps it so
-        asked = {"why": row.stop_why or "cancelled", "grace_seconds": grace}
+            return  # Nothing was started yet, and the stop in the row prevents it.
+        request = {"why": row.stop_why or "cancelled", "grace_seconds": grace}
         try:
-            run_files.write_json(str(folder / run_files.STOP_FILE), asked)
+            run_files.write_json(str(folder / run_files.STOP_FILE), request)
         except OSError as error:
-            raise StopUnheard(run, error) from error
-        if known := shim_of(row) or shim_in(folder):
-            notify_stop(known)
-
-    def events(self, after: int) -> list[Happening]:
-        """What happened after that number, as far as it is remembered."""
-        with self._mutex:
-            return [happening for happening in self._happenings if happening.number > after]
+            raise StopNotDelivered(run, error) from error
+        if shim := stored_shim(row) or read_shim_file(folder):
+            notify_stop(shim)
 
     def close(self) -> None:
-        """Stop watching: whoever waits for a run hears of it."""
+        """Stop watching; waiting callers get `WatchClosed`."""
         self._watcher.close()
         with self._mutex:
-            eyes = list(self._eyes.values())
-        for eye in eyes:
-            eye.close()
+            watches = list(self._watches.values())
+        for watch in watches:
+            watch.close()
 
-    def _start(self, row: Run, spec: Mapping[str, Any], eye: ProcessWatch) -> None:
+    def _start(self, row: Run, spec: Mapping[str, Any], watch: ProcessWatch) -> None:
         folder = self._home / row.folder
-        with self._giving_up(eye):
+        with self._discarding_on_error(watch):
             _write_spec(folder, {**spec, "fence": row.fence})
             environment = shim_environment(self._environment, spec.get("inherit"))
             spawned = spawn(row.run, str(folder), environment)
         try:
-            with self._giving_up(eye):
-                self._observe(Step.SPAWNED, row.run)
-                shim = spawned.ready()
-                self._watcher.watch(spawned.hand_over(), self._on_end(eye))
-            self._observe(Step.LOCKED, row.run)
-            self._go(row, shim, spawned)
+            with self._discarding_on_error(watch):
+                self._observe(RunStep.SPAWNED, row.run)
+                shim = spawned.read_identity()
+                self._watcher.watch(spawned.hand_over(), watch.record_exit)
+            self._observe(RunStep.LOCKED, row.run)
+            self._release_agent(row, shim, spawned)
         finally:
             spawned.discard()
 
     @contextmanager
-    def _giving_up(self, eye: ProcessWatch) -> Iterator[None]:
-        """While nobody watches the shim: whoever attaches after a failure looks for itself."""
+    def _discarding_on_error(self, watch: ProcessWatch) -> Iterator[None]:
+        """Drop the watch after an error, so that the next `attach` looks for the shim itself."""
         try:
             yield
         except BaseException:
-            eye.ended(None)
-            self._let_go_of(eye)
+            watch.record_exit(None)
+            self._forget_watch(watch)
             raise
 
-    def _go(self, row: Run, shim: Mapping[str, Any], spawned: Spawned) -> None:
-        """From a locked shim to an agent: the row says so first."""
+    def _release_agent(self, row: Run, shim: Mapping[str, Any], spawned: Spawned) -> None:
+        """Store that the run is running, then let the shim start its agent."""
         with self._store.write() as tx:
-            row = transitions.begin(tx, row, shim)
-        self._observe(Step.STARTING, row.run)
+            row = transitions.store_starting(tx, row, shim)
+        self._observe(RunStep.STARTING, row.run)
         with self._store.write() as tx:
-            row = transitions.attach(tx, row)
-            self._attached(tx, row)
-        self._observe(Step.RUNNING, row.run)
+            row = transitions.store_running(tx, row)
+            if self._on_attach:
+                self._on_attach(tx, row)
+        self._observe(RunStep.RUNNING, row.run)
         spawned.go()
-        self._observe(Step.GO, row.run)
-        show(self._home / row.folder, row)
-        self._happened(row.run, What.STARTED)
+        self._observe(RunStep.GO, row.run)
+        write_run_file(self._home / row.folder, row)
 
     def _row(self, run: str) -> Run:
         with self._store.read() as tx:
@@ -267,34 +259,21 @@ class LocalDispatcher:
             raise UnknownRun(run)
         return row
 
-    def _claim(self, run: str) -> ProcessWatch | None:
-        """The eye on a run that we are the first here to start."""
+    def _claim_start(self, run: str) -> ProcessWatch | None:
+        """Return a new watch for a run; None if this process has started it already."""
         with self._mutex:
-            if run in self._eyes:
+            if run in self._watches:
                 return None
-            eye = self._eyes[run] = self._eye(run)
-            return eye
+            watch = self._watches[run] = self._new_watch(run)
+            return watch
 
-    def _eye(self, run: str) -> ProcessWatch:
-        return ProcessWatch(run, self._clock.wakeup(), self._let_go_of)
+    def _new_watch(self, run: str) -> ProcessWatch:
+        return ProcessWatch(run, self._clock.wakeup(), self._forget_watch)
 
-    def _let_go_of(self, eye: ProcessWatch) -> None:
+    def _forget_watch(self, watch: ProcessWatch) -> None:
         with self._mutex:
-            if eye.over and self._eyes.get(eye.run) is eye:
-                del self._eyes[eye.run]
-
-    def _on_end(self, eye: ProcessWatch) -> Callable[[int | None], None]:
-        def ended(code: int | None) -> None:
-            eye.ended(code)
-            self._happened(eye.run, What.OVER)
-
-        return ended
-
-    def _happened(self, run: str, what: What) -> None:
-        with self._mutex:
-            self._number += 1
-            self._happenings.append(Happening(self._number, run, what))
-        self._notify()
+            if watch.has_exited and self._watches.get(watch.run) is watch:
+                del self._watches[watch.run]
 
 
 def _write_spec(folder: Path, spec: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Read an agent's stream from its stored offset, and turn what it says into an outcome."""
+"""Read an agent's streams from the stored offsets, and derive usage, limits and the outcome."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from hostler.store.governor import Signal, Source
 from hostler.store.runs import Run
 from hostler.telemetry.redaction import redact
 
-# An agent may print a line of megabytes; a row keeps its beginning.
+# An agent can print a line of megabytes; the row keeps its start.
 MAX_TEXT_CHARS = 2_000
 MAX_TALLY_CHARS = 64 * MAX_TEXT_CHARS
 
 
 def dump_tally(tally: StreamTally) -> str:
-    """A tally as text."""
-    return json.dumps(asdict(shortened(tally)))
+    """Return a tally as JSON."""
+    return json.dumps(asdict(shorten_tally(tally)))
 
 
 def load_tally(text: str | None) -> StreamTally:
-    """The tally behind a stored text; an empty one before the first."""
+    """Return the tally of a stored JSON text; an empty one for None."""
     if not text:
         return StreamTally()
     raw = json.loads(text)
@@ -55,60 +55,60 @@ def load_tally(text: str | None) -> StreamTally:
         session=raw["session"],
         usage=Usage(**raw["usage"]),
         usd=raw["usd"],
-        limit=_limit(raw["limit"]),
-        finished=_finished(raw["finished"]),
+        limit=_load_limit(raw["limit"]),
+        finished=_load_finished(raw["finished"]),
         last_text=raw["last_text"],
-        # Runs that were begun by an older version do not have these.
-        fault=_fault(raw.get("fault")),
+        # Tallies stored by an older version do not have these.
+        fault=_load_fault(raw.get("fault")),
         parts=tuple(Usage(**one) for one in raw.get("parts") or filter(None, [raw.get("part")])),
         flowing=raw.get("flowing", False),
         said=raw.get("said", True),
         aside=raw.get("aside", ""),
         answered=raw.get("answered", bool(raw["last_text"])),
-        held=tuple(filter(None, map(_limit, raw.get("held", ())))),
+        held=tuple(filter(None, map(_load_limit, raw.get("held", ())))),
     )
 
 
-def shortened(tally: StreamTally) -> StreamTally:
-    """The same with texts of bearable length."""
+def shorten_tally(tally: StreamTally) -> StreamTally:
+    """Return the tally with all texts shortened."""
     finished = tally.finished
     if finished:
-        finished = replace(finished, text=printable(finished.text))
+        finished = replace(finished, text=storable_text(finished.text))
     return replace(
         tally,
-        session=printable(tally.session),
+        session=storable_text(tally.session),
         finished=finished,
-        last_text=printable(tally.last_text),
-        aside=printable(tally.aside),
+        last_text=storable_text(tally.last_text),
+        aside=storable_text(tally.aside),
     )
 
 
-def printable(text: str) -> str:
-    """The beginning of a text, as every database takes it, and without secrets that we know."""
-    # Hidden before it is cut: half of a secret would not be known any more.
-    begun = redact(text[:MAX_TALLY_CHARS])[:MAX_TEXT_CHARS]
-    return begun.replace("\0", "").encode("utf-8", "replace").decode()
+def storable_text(text: str) -> str:
+    """Return the start of a text, without secrets and in characters that every database accepts."""
+    # Redact before cutting: half of a secret would not be recognised.
+    start = redact(text[:MAX_TALLY_CHARS])[:MAX_TEXT_CHARS]
+    return start.replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def dump_limit(limit: LimitSignal | None) -> str | None:
-    """A limit that stands, as text."""
+    """Return a limit as JSON."""
     return json.dumps(asdict(limit)) if limit else None
 
 
 def load_limit(text: str | None) -> LimitSignal | None:
-    """The limit behind a stored text."""
-    return _limit(json.loads(text)) if text else None
+    """Return the limit of a stored JSON text."""
+    return _load_limit(json.loads(text)) if text else None
 
 
-def _limit(raw: dict[str, Any] | None) -> LimitSignal | None:
+def _load_limit(raw: dict[str, Any] | None) -> LimitSignal | None:
     return LimitSignal(**{**raw, "reason": Outcome(raw["reason"])}) if raw else None
 
 
-def _fault(raw: dict[str, Any] | None) -> RequestFailed | None:
+def _load_fault(raw: dict[str, Any] | None) -> RequestFailed | None:
     return RequestFailed(**{**raw, "reason": Outcome(raw["reason"])}) if raw else None
 
 
-def _finished(raw: dict[str, Any] | None) -> Finished | None:
+def _load_finished(raw: dict[str, Any] | None) -> Finished | None:
     if not raw:
         return None
     outcome = raw["outcome"]
@@ -117,14 +117,14 @@ def _finished(raw: dict[str, Any] | None) -> Finished | None:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit, and how often in a row it was told of."""
+    """A limit, and how many times in a row it was reported."""
 
     signal: LimitSignal
     times: int = 1
 
 
-def limit_in(event: Event) -> LimitSignal | None:
-    """The limit that an event tells of; a retry for another reason is none."""
+def find_limit(event: Event) -> LimitSignal | None:
+    """Return the limit that an event reports. A retry for another reason is not a limit."""
     if isinstance(event, LimitSignal):
         return event
     if isinstance(event, Retrying) and event.reason in LIMIT_OUTCOMES:
@@ -132,31 +132,33 @@ def limit_in(event: Event) -> LimitSignal | None:
     return None
 
 
-def with_limit(known: Sequence[Limit], signal: LimitSignal) -> tuple[Limit, ...]:
-    """One more. The same again is counted, so that a program that retries for hours is one row."""
-    if known and _same(known[-1].signal, signal):
+def append_limit(known: Sequence[Limit], signal: LimitSignal) -> tuple[Limit, ...]:
+    """Return the limits with one more. A repetition is counted: hours of retries make one row."""
+    if known and _is_same_limit(known[-1].signal, signal):
         return (*known[:-1], replace(known[-1], signal=signal, times=known[-1].times + 1))
     return (*known, Limit(signal))
 
 
 def live_signals(run: Run, limits: Iterable[Limit]) -> Iterator[Signal]:
-    """Rows for what an agent told while it lived."""
-    return (_row(run, one.signal, Source.LIVE, one.times) for one in limits)
+    """Return rows for limits that were reported while the agent was running."""
+    return (_signal_row(run, one.signal, Source.LIVE, one.times) for one in limits)
 
 
 def death_signals(run: Run) -> Iterator[Signal]:
-    """The row for a run that a limit has ended."""
+    """Return the row for a run that was ended by a limit, if it was."""
     if run.outcome in LIMIT_OUTCOMES:
-        told = load_limit(run.limit_signal)
+        stored = load_limit(run.limit_signal)
         reason = next(one for one in LIMIT_OUTCOMES if one == run.outcome)
-        yield _row(run, replace(told or LimitSignal(reason), reason=reason), Source.DEATH, 1)
+        yield _signal_row(
+            run, replace(stored or LimitSignal(reason), reason=reason), Source.DEATH, 1
+        )
 
 
-def _same(one: LimitSignal, other: LimitSignal) -> bool:
+def _is_same_limit(one: LimitSignal, other: LimitSignal) -> bool:
     return (one.reason, one.status, one.resets_at) == (other.reason, other.status, other.resets_at)
 
 
-def _row(run: Run, signal: LimitSignal, source: Source, times: int) -> Signal:
+def _signal_row(run: Run, signal: LimitSignal, source: Source, times: int) -> Signal:
     return Signal(
         run=run.run,
         pool=run.pool,
@@ -166,107 +168,118 @@ def _row(run: Run, signal: LimitSignal, source: Source, times: int) -> Signal:
         reason=signal.reason.value,
         status=min(signal.status, 999),
         retry_after_seconds=signal.retry_after_seconds,
-        resets_at=printable(signal.resets_at)[:40],
+        resets_at=storable_text(signal.resets_at)[:40],
         times=times,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderSignals:
-    """What was heard and is not stored yet. `answers`: healthy responses of a model."""
+    """What was read about the provider and is not stored yet.
+
+    `responses`: healthy model responses.
+    """
 
     limits: tuple[Limit, ...] = ()
-    words: tuple[Headroom, ...] = ()
-    answers: int = 0
+    headrooms: tuple[Headroom, ...] = ()
+    responses: int = 0
 
     def __bool__(self) -> bool:
-        """Whether there is anything to tell."""
-        return bool(self.limits or self.words or self.answers)
+        """Return whether there is any signal."""
+        return bool(self.limits or self.headrooms or self.responses)
 
 
-def is_answer(events: Sequence[Event], before: StreamTally) -> bool:
-    """Whether a line begins a response of a model. One that comes in several lines is one."""
+def starts_response(events: Sequence[Event], before: StreamTally) -> bool:
+    """Return whether a line starts a model response. A response of several lines counts once."""
     named = [
         event.of[:MAX_MESSAGE_NAME] for event in events if isinstance(event, Usage) and event.of
     ]
     if named:
         return named[-1] not in {part.of for part in before.parts}
-    return any(_speaks(event, before) for event in events)
+    return any(_is_response(event, before) for event in events)
 
 
-def _speaks(event: Event, before: StreamTally) -> bool:
+def _is_response(event: Event, before: StreamTally) -> bool:
     if isinstance(event, Text):
         return not (event.delta and before.flowing)
     return isinstance(event, ToolUse)
 
 
-# In the place of an outcome: there was no agent, and the attempt does not count.
+# Stored instead of an outcome: there was no agent, and the attempt does not count.
 NEVER_STARTED = "never_started"
-UNASKED = "Something in its folder told its supervisor to end it, and nobody here had asked for it."
-# Streams and files that agents can write to may claim any number; columns hold so much.
+UNREQUESTED_STOP = (
+    "A stop file in the run folder ended the run, but Hostler had not requested a stop."
+)
+# Agents can write any number into streams and files; columns hold this much.
 MAX_COUNT = 2**53
 MAX_EXIT_CODE = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """How far both streams were read."""
+    """How far both streams were read, in bytes."""
 
     stdout: int = 0
     stderr: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """All that is stored of a run that is over. `counted`: there was an agent."""
+class RunEnding:
+    """Everything that is stored when a run's processes have exited.
+
+    `counted`: there was an agent.
+    """
 
     verdict: RunVerdict
     exit: ProcessExit
     counted: bool
     tally: StreamTally = field(default_factory=StreamTally)
     offsets: Offsets = field(default_factory=Offsets)
-    # What was heard of limits since the row was last written, and else of the provider.
+    # Signals since the row was last written.
     limits: tuple[Limit, ...] = ()
-    # What its last word told of them: of a run that ends by it, its death tells the same.
-    last_limits: tuple[Limit, ...] = ()
-    words: tuple[Headroom, ...] = ()
-    answers: int = 0
+    # Limits in the final message: if they ended the run, its outcome reports them.
+    final_limits: tuple[Limit, ...] = ()
+    headrooms: tuple[Headroom, ...] = ()
+    responses: int = 0
 
-    def told_alive(self, run: Run) -> tuple[Limit, ...]:
-        """What is not told of by the death of the run, whose row says how it ended."""
-        return self.limits if run.outcome in LIMIT_OUTCOMES else (*self.limits, *self.last_limits)
+    def live_limits(self, run: Run) -> tuple[Limit, ...]:
+        """Return the limits that are not already reported as the cause of the run's end."""
+        return self.limits if run.outcome in LIMIT_OUTCOMES else (*self.limits, *self.final_limits)
 
-    def heard(self, run: Run) -> ProviderSignals:
-        """All that was heard of the provider, and is not told of by the death of the run."""
-        return ProviderSignals(self.told_alive(run), self.words, self.answers)
+    def provider_signals(self, run: Run) -> ProviderSignals:
+        """Return all signals that are not already reported as the cause of the run's end."""
+        return ProviderSignals(self.live_limits(run), self.headrooms, self.responses)
 
 
-def without_agent(outcome: Outcome, why: str, by: DecidedBy = DecidedBy.NOT_STARTED) -> Ending:
-    """The ending of a run whose agent was not started."""
+def ending_without_agent(
+    outcome: Outcome, why: str, by: DecidedBy = DecidedBy.NOT_STARTED
+) -> RunEnding:
+    """Return the ending of a run whose agent was not started."""
     verdict = RunVerdict(outcome, by, why)
-    return Ending(verdict, ProcessExit(EndedBy.NOT_STARTED, reason=why), counted=False)
+    return RunEnding(verdict, ProcessExit(EndedBy.NOT_STARTED, reason=why), counted=False)
 
 
-def heeding_stop(verdict: RunVerdict, stop_why: str | None) -> RunVerdict:
-    """A stop comes before everything that the agent says; its valid result is kept.
+def apply_stop_request(verdict: RunVerdict, stop_why: str | None) -> RunVerdict:
+    """Return the verdict with a stop request applied; a valid result of the agent is kept.
 
-    Whoever may stop a run writes it into its row. A file alone is one that the agent made itself,
-    and what it says is not repeated.
+    Only the run's row counts: the agent can write stop.json itself, so its text is not repeated.
     """
     if stop_why is None and verdict.decided_by is DecidedBy.STOP:
-        return replace(verdict, outcome=Outcome.CRASH, decided_by=DecidedBy.LOST, why=UNASKED)
+        return replace(
+            verdict, outcome=Outcome.CRASH, decided_by=DecidedBy.LOST, why=UNREQUESTED_STOP
+        )
     if stop_why is None:
         return verdict
-    why = f"It was stopped on request. ({stop_why})"
+    why = f"Stopped on request: {stop_why}"
     return replace(verdict, outcome=Outcome.INTERRUPTED, decided_by=DecidedBy.STOP, why=why)
 
 
 def usage_columns(
     tally: StreamTally, offsets: Offsets, own: StreamTally | None = None
 ) -> dict[str, Any]:
-    """Columns for what the streams said, and how far they were read.
+    """Return the columns for usage and offsets.
 
-    `own`: the tally without what was spent before, where the stream counts on.
+    `own`: the tally of this run alone, for programs that count the whole session.
     """
     spent = own or tally
     return {
@@ -277,21 +290,21 @@ def usage_columns(
         "output_tokens": min(spent.usage.output_tokens, MAX_COUNT),
         "cached_tokens": min(spent.usage.cached_tokens, MAX_COUNT),
         "usd": spent.usd,
-        "session": printable(tally.session) or None,
+        "session": storable_text(tally.session) or None,
     }
 
 
 def verdict_columns(
-    ending: Ending, stop_why: str | None, own: StreamTally | None = None
+    ending: RunEnding, stop_why: str | None, own: StreamTally | None = None
 ) -> dict[str, Any]:
-    """Columns for how a run ended."""
-    verdict = heeding_stop(ending.verdict, stop_why)
+    """Return the columns for how a run ended."""
+    verdict = apply_stop_request(ending.verdict, stop_why)
     code = ending.exit.code
     return {
         **usage_columns(ending.tally, ending.offsets, own),
         "outcome": verdict.outcome.value,
         "decided_by": verdict.decided_by.value,
-        "why": printable(verdict.why),
+        "why": storable_text(verdict.why),
         "result": verdict.result.model_dump_json() if verdict.result else None,
         "limit_signal": dump_limit(verdict.limit),
         "exit_code": code if code is None or abs(code) <= MAX_EXIT_CODE else None,
@@ -301,7 +314,7 @@ def verdict_columns(
 
 
 def verdict_of(run: Run) -> RunVerdict:
-    """The verdict as stored: a finish that is repeated sees what the first one saw."""
+    """Return the stored verdict, so that a repeated finish sees what the first one saw."""
     if run.outcome in {None, NEVER_STARTED} or run.decided_by is None:
         raise ValueError(f"the run {run.run} has no outcome yet")
     return RunVerdict(
@@ -313,8 +326,8 @@ def verdict_of(run: Run) -> RunVerdict:
     )
 
 
-def next_step(run: Run) -> NextAction:
-    """What the task does after this run. A stop that came late counts as well."""
+def next_action(run: Run) -> NextAction:
+    """Return what the task does after this run. A late stop request counts too."""
     if run.stop_why is not None:
         return NextAction.STOP
     return (
@@ -324,17 +337,17 @@ def next_step(run: Run) -> NextAction:
     )
 
 
-# Of one look at a stream, the newest so many are kept: an agent may print what it likes.
-MOST_LIMITS = 50
+# The newest ones per read are kept: an agent can print any number of them.
+MAX_LIMITS_PER_READ = 50
 
 
-class Reader:
-    """What the streams have said so far."""
+class StreamReader:
+    """Reads both streams of a run and accumulates usage, limits and the last message."""
 
     def __init__(self, run: Run, folder: Path, clock: Clock) -> None:
         self._clock = clock
         self._folder = folder
-        self._kind = find_kind(agent_of(run))
+        self._kind = find_kind(agent_settings_of(run))
         self._stdout = OutputTail(
             folder / OutputStream.STDOUT, OutputStream.STDOUT, run.stdout_offset
         )
@@ -342,89 +355,94 @@ class Reader:
             folder / OutputStream.STDERR, OutputStream.STDERR, run.stderr_offset
         )
         self.tally = load_tally(run.tally)
-        # Limits that were heard of since they were last taken.
+        # Signals since the last `mark_stored`.
         self._limits: tuple[Limit, ...] = ()
-        self._words: tuple[Headroom, ...] = ()
-        self._answers = 0
+        self._headrooms: tuple[Headroom, ...] = ()
+        self._responses = 0
 
     @property
     def offsets(self) -> Offsets:
-        """Where the lines start that are not in the tally."""
+        """Where the lines start that are not in the tally yet."""
         return Offsets(self._stdout.offset, self._stderr.offset)
 
     def read(self) -> bool:
-        """Take in all lines that are complete by now; whether there were any."""
+        """Read all complete lines. Return whether there were any."""
         before = self.offsets
-        self._take(self._stdout.lines(), self._said_at(OutputStream.STDOUT))
-        self._take(self._stderr.lines(), self._said_at(OutputStream.STDERR))
+        self._consume(self._stdout.lines(), self._written_at(OutputStream.STDOUT))
+        self._consume(self._stderr.lines(), self._written_at(OutputStream.STDERR))
         return self.offsets != before
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        """What was told of limits and is not stored yet."""
-        return self._limits[-MOST_LIMITS:]
+        """Limits that were read and are not stored yet."""
+        return self._limits[-MAX_LIMITS_PER_READ:]
 
     @property
-    def last_limits(self) -> tuple[Limit, ...]:
-        """What its last word told of limits, as long as nothing was said after it.
+    def final_limits(self) -> tuple[Limit, ...]:
+        """Limits reported by the final message, as long as nothing follows it.
 
-        If it ends with it, its death tells them. They stand in the tally, so that whoever reads on
-        from the stored offset has them too.
+        If the run ends with them, its end reports them. They are part of the tally, so that a
+        reader that continues from the stored offset has them too.
         """
         return tuple(map(Limit, self.tally.held))
 
     @property
-    def heard(self) -> ProviderSignals:
-        """All that was told of the provider and is not stored yet."""
-        return ProviderSignals(self.limits, self._words, self._answers)
+    def signals(self) -> ProviderSignals:
+        """All provider signals that were read and are not stored yet."""
+        return ProviderSignals(self.limits, self._headrooms, self._responses)
 
-    def stored(self) -> None:
-        """What was heard so far is in the database."""
-        self._limits, self._words, self._answers = (), (), 0
+    def mark_stored(self) -> None:
+        """Forget signals that are in the database now."""
+        self._limits, self._headrooms, self._responses = (), (), 0
 
-    def rest(self) -> None:
-        """Take in all that is left, once nothing writes any more."""
-        self._take(self._stdout.rest(), self._said_at(OutputStream.STDOUT))
-        self._take(self._stderr.rest(), self._said_at(OutputStream.STDERR))
+    def read_rest(self) -> None:
+        """Read everything that is left, when nothing writes any more."""
+        self._consume(self._stdout.rest(), self._written_at(OutputStream.STDOUT))
+        self._consume(self._stderr.rest(), self._written_at(OutputStream.STDERR))
 
-    def _said_at(self, stream: OutputStream) -> datetime:
-        """When the last of its lines was written: perhaps long ago, while nobody read."""
+    def _written_at(self, stream: OutputStream) -> datetime:
+        """Return when the stream was last written, which can be long ago if nobody read it."""
         now = self._clock.now()
         return min(now, recording_time(self._folder / stream) or now)
 
-    def _take(self, lines: Iterable[OutputLine], said_at: datetime) -> None:
+    def _consume(self, lines: Iterable[OutputLine], written_at: datetime) -> None:
         for line in lines:
-            # A time without its day means little on another day.
-            events = [resolve_clock_time(one, said_at) for one in self._kind.events(line)]
-            self._answers += is_answer(events, self.tally)
-            # The newest word alone: it is about the same limit.
-            self._words = tuple(e for e in events if isinstance(e, Headroom))[-1:] or self._words
-            # Shortened at once, so that an adopted run is judged like any other.
-            self.tally = shortened(tally_events(events, self.tally))
-            told = [signal for signal in map(limit_in, events) if signal is not None]
+            # Resolve a clock time without a date now: it would mean another day later.
+            events = [resolve_clock_time(one, written_at) for one in self._kind.events(line)]
+            self._responses += starts_response(events, self.tally)
+            # Only the newest one: it replaces earlier ones.
+            self._headrooms = (
+                tuple(e for e in events if isinstance(e, Headroom))[-1:] or self._headrooms
+            )
+            # Shorten at once, so that an adopted run is classified like any other.
+            self.tally = shorten_tally(tally_events(events, self.tally))
+            signals = [signal for signal in map(find_limit, events) if signal is not None]
             if any(isinstance(one, Finished) and not one.ok for one in events):
-                self._hold(told)
+                self._hold_limits(signals)
             else:
-                self._let_go(line, told)
+                self._release_limits(line, signals)
 
-    def _hold(self, told: Sequence[LimitSignal]) -> None:
-        """A last word that is said twice is one."""
-        if tuple(told) != self.tally.held:
-            self._tell(self.tally.held)
-        self.tally = replace(self.tally, held=tuple(told))
+    def _hold_limits(self, signals: Sequence[LimitSignal]) -> None:
+        """Hold back the limits of a final message; the same message twice counts once."""
+        if tuple(signals) != self.tally.held:
+            self._add_limits(self.tally.held)
+        self.tally = replace(self.tally, held=tuple(signals))
 
-    def _let_go(self, line: OutputLine, told: Sequence[LimitSignal]) -> None:
-        """It was no last word: more is said after it. What is said beside may be older."""
+    def _release_limits(self, line: OutputLine, signals: Sequence[LimitSignal]) -> None:
+        """Add held limits after all, because more output followed.
+
+        stderr may lag behind, so it does not.
+        """
         if line.stream is OutputStream.STDOUT:
-            self._tell(self.tally.held)
+            self._add_limits(self.tally.held)
             self.tally = replace(self.tally, held=())
-        self._tell(told)
+        self._add_limits(signals)
 
-    def _tell(self, signals: Iterable[LimitSignal]) -> None:
+    def _add_limits(self, signals: Iterable[LimitSignal]) -> None:
         for signal in signals:
-            self._limits = with_limit(self._limits, signal)
+            self._limits = append_limit(self._limits, signal)
 
 
-def agent_of(run: Run) -> Agent:
-    """As much of an agent's settings as its streams and its end need."""
+def agent_settings_of(run: Run) -> Agent:
+    """Return the part of an agent's settings that reading its streams needs."""
     return Agent(kind=cast(Any, run.agent_kind))

@@ -1,4 +1,4 @@
-"""Wait for shims to end, our own children and adopted ones."""
+"""Wait for shims to exit, both children of this process and adopted ones."""
 
 from __future__ import annotations
 
@@ -18,110 +18,112 @@ from hostler.runs.states import WatchClosed
 from hostler.shim import processes, run_files
 from hostler.shim.supervisor import EXIT_DONE
 
-# The exit code of a shim, where it is our child and left by itself.
-Ended = Callable[[int | None], None]
+# Called with the exit code; None if the shim is not a child of this process, or was killed.
+OnExit = Callable[[int | None], None]
 
 
-class Watcher:
-    """Calls back when a process has ended. Owns the pidfds that it is given."""
+class ExitWatcher:
+    """Calls back when a process exits. Owns the pidfds that it is given."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._poll = select.epoll()
-        self._watched: dict[int, Ended] = {}
-        self._bell = os.eventfd(0, os.EFD_CLOEXEC)
-        self._poll.register(self._bell, select.EPOLLIN)
+        self._watched: dict[int, OnExit] = {}
+        self._wakeup_fd = os.eventfd(0, os.EFD_CLOEXEC)
+        self._poll.register(self._wakeup_fd, select.EPOLLIN)
         self._closing = False
         self._thread: threading.Thread | None = None
 
-    def watch(self, pidfd: int, ended: Ended) -> None:
-        """Call `ended` once, from the watching thread, when this process has ended."""
+    def watch(self, pidfd: int, on_exit: OnExit) -> None:
+        """Call `on_exit` once, from the watching thread, when the process exits."""
         with self._mutex:
             if self._closing:
                 os.close(pidfd)
                 raise RuntimeError("the watcher is closed")
-            self._watched[pidfd] = ended
+            self._watched[pidfd] = on_exit
             self._poll.register(pidfd, select.EPOLLIN)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._see, name="runs", daemon=True)
+                self._thread = threading.Thread(target=self._watch_loop, name="runs", daemon=True)
                 self._thread.start()
 
     def close(self) -> None:
-        """Stop watching; the processes go on."""
+        """Stop watching; the processes continue."""
         with self._mutex:
             if self._closing:
                 return
             self._closing = True
             thread = self._thread
-        os.eventfd_write(self._bell, 1)
+        os.eventfd_write(self._wakeup_fd, 1)
         if thread is not None:
             thread.join()
         self._poll.close()
-        for descriptor in (*self._watched, self._bell):
+        for descriptor in (*self._watched, self._wakeup_fd):
             os.close(descriptor)
         self._watched.clear()
 
-    def _see(self) -> None:
+    def _watch_loop(self) -> None:
         while not self._closing:
             for descriptor, _ in self._poll.poll():
-                if descriptor != self._bell:
-                    self._over(descriptor)
+                if descriptor != self._wakeup_fd:
+                    self._handle_exit(descriptor)
 
-    def _over(self, pidfd: int) -> None:
+    def _handle_exit(self, pidfd: int) -> None:
         code = reap(pidfd)
         with self._mutex:
             self._poll.unregister(pidfd)
-            ended = self._watched.pop(pidfd)
+            on_exit = self._watched.pop(pidfd)
         os.close(pidfd)
-        ended(code)
+        on_exit(code)
 
 
 def reap(pidfd: int) -> int | None:
-    """The exit code of a child that has ended; None for others' children and for signals."""
+    """Return the exit code of a child; None for processes of others and after a signal."""
     try:
-        left = os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
+        exited = os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
     except ChildProcessError:
         return None
-    return left.si_status if left and left.si_code == os.CLD_EXITED else None
+    return exited.si_status if exited and exited.si_code == os.CLD_EXITED else None
 
 
 class ProcessWatch:
-    """An eye on one shim. Whoever leaves its block lets go of it."""
+    """A watch on one shim, released at the end of its `with` block."""
 
-    def __init__(self, run: str, over: Wakeup, let_go: Callable[[ProcessWatch], None]) -> None:
+    def __init__(
+        self, run: str, exited: Wakeup, on_release: Callable[[ProcessWatch], None]
+    ) -> None:
         self.run = run
-        self._over = over
-        self._let_go = let_go
+        self._exited = exited
+        self._on_release = on_release
         self._code: int | None = None
         self._closed = False
 
     @property
-    def left_well(self) -> bool:
-        """Whether we saw it leave after its last word."""
+    def exited_cleanly(self) -> bool:
+        """Whether this process saw the shim exit after it wrote exit.json."""
         return self._code == EXIT_DONE
 
     @property
-    def over(self) -> bool:
-        """Whether it has left."""
-        return self._over.is_set()
+    def has_exited(self) -> bool:
+        """Whether the shim has exited."""
+        return self._exited.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until it has left, or the time is over; whether it has left."""
-        over = self._over.wait(timeout)
+        """Wait for the exit or the timeout. Return whether the shim has exited."""
+        exited = self._exited.wait(timeout)
         if self._closed:
             raise WatchClosed(self.run)
-        return over
+        return exited
 
     def close(self) -> None:
-        """Nobody watches any more; the run goes on."""
-        if not self.over:
+        """Stop watching; the run continues."""
+        if not self.has_exited:
             self._closed = True
-            self._over.set()
+            self._exited.set()
 
-    def ended(self, code: int | None) -> None:
-        """It has left; with this code, if anybody saw it."""
+    def record_exit(self, code: int | None) -> None:
+        """Record that the shim has exited, with its exit code if it is known."""
         self._code = code
-        self._over.set()
+        self._exited.set()
 
     def __enter__(self) -> ProcessWatch:
         return self
@@ -132,29 +134,29 @@ class ProcessWatch:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        self._let_go(self)
+        self._on_release(self)
 
 
 def watch_existing(
-    watcher: Watcher,
+    watcher: ExitWatcher,
     folder: Path,
-    known: Mapping[str, Any] | None,
-    ended: Callable[[int | None], None],
+    identity: Mapping[str, Any] | None,
+    on_exit: Callable[[int | None], None],
 ) -> None:
-    """Have `ended` called when the shim of a folder has left; at once if there is none."""
-    if known is not None and (pidfd := pidfd_of(known)) is not None:
-        watcher.watch(pidfd, ended)
+    """Call `on_exit` when the shim of a folder has exited; at once if there is none."""
+    if identity is not None and (pidfd := _pidfd_of(identity)) is not None:
+        watcher.watch(pidfd, on_exit)
     elif is_locked(folder):
-        # Its process cannot be seen: wait in the kernel's queue for its lock.
-        arguments = (folder / run_files.LOCK_FILE, ended)
+        # The process is not visible from here: wait for its file lock instead.
+        arguments = (folder / run_files.LOCK_FILE, on_exit)
         threading.Thread(target=_wait_for, args=arguments, name="run lock", daemon=True).start()
     else:
-        ended(None)
+        on_exit(None)
 
 
-def notify_stop(known: Mapping[str, Any]) -> None:
-    """Have a shim look for its stop.json."""
-    if (pidfd := pidfd_of(known)) is not None:
+def notify_stop(identity: Mapping[str, Any]) -> None:
+    """Make a shim read its stop.json."""
+    if (pidfd := _pidfd_of(identity)) is not None:
         try:
             signal.pidfd_send_signal(pidfd, signal.SIGUSR1)
         except ProcessLookupError:
@@ -163,26 +165,26 @@ def notify_stop(known: Mapping[str, Any]) -> None:
             os.close(pidfd)
 
 
-def pidfd_of(known: Mapping[str, Any]) -> int | None:
-    """A descriptor of that very process; None where it has ended or cannot be seen."""
-    pid = known.get("pid")
-    if not isinstance(pid, int) or processes.is_alive(known) is not True:
+def _pidfd_of(identity: Mapping[str, Any]) -> int | None:
+    """Return a descriptor of exactly this process; None if it has exited or is not visible."""
+    pid = identity.get("pid")
+    if not isinstance(pid, int) or processes.is_alive(identity) is not True:
         return None
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
         return None
-    # Only now the pid cannot pass on any more.
-    if processes.is_alive(known) is True:
+    # Check again: only now the pid can no longer be reused.
+    if processes.is_alive(identity) is True:
         return pidfd
     os.close(pidfd)
     return None
 
 
-def _wait_for(path: Path, ended: Callable[[int | None], None]) -> None:
+def _wait_for(path: Path, on_exit: Callable[[int | None], None]) -> None:
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH)
     except OSError:
-        pass  # the folder is gone; whoever waits looks again
-    ended(None)
+        pass  # The folder is gone; the waiting caller checks again.
+    on_exit(None)

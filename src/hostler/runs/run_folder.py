@@ -1,4 +1,4 @@
-"""The folder of a run: its lock and files, run.json, and processes left behind in it."""
+"""The folder of a run: its lock, its files, run.json, and killing orphaned processes."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from pathlib import Path
 from typing import Any
 
 from hostler.agents.errors import RunFilesFailed
-from hostler.runs.states import Evidence, OutOfReach
+from hostler.runs.states import RunEvidence, RunNotVisible
 from hostler.shim import orphans, processes, run_files
 from hostler.shim.agent import STDERR_FILE, STDOUT_FILE
 from hostler.shim.supervisor import STATE_STARTED
 from hostler.store.runs import Run
 
 
-def read_evidence(folder: Path, run: Run) -> Evidence:
-    """All that the recovery table asks for."""
-    known = shim_of(run)
-    return Evidence(
-        # The lock first: a shim that leaves in between has left its last word by then.
-        shim_alive=is_alive(folder, known),
-        last_word=read_exit_file(folder) is not None,
-        agent_traced=_traced(folder, known),
-        within_reach=known is None or processes.is_visible_here(known) is not None,
+def read_evidence(folder: Path, run: Run) -> RunEvidence:
+    """Return everything that the recovery rules ask for."""
+    shim = stored_shim(run)
+    return RunEvidence(
+        # Check the lock first: a shim that exits in between has written exit.json by then.
+        shim_alive=is_alive(folder, shim),
+        has_exit_file=read_exit_file(folder) is not None,
+        may_have_agent=_may_have_agent(folder, shim),
+        is_reachable=shim is None or processes.is_visible_here(shim) is not None,
     )
 
 
-def is_alive(folder: Path, known: Mapping[str, Any] | None) -> bool:
-    """Whether the run's shim lives: by its lock, or as the very process that we know."""
-    return is_locked(folder) or (known is not None and processes.is_alive(known) is True)
+def is_alive(folder: Path, shim: Mapping[str, Any] | None) -> bool:
+    """Return whether the run's shim exists: by its lock, or as the very process that is stored."""
+    return is_locked(folder) or (shim is not None and processes.is_alive(shim) is True)
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether the run's lock is held; something else in its place cannot be."""
+    """Return whether the run's lock is held. Anything but a regular file counts as not locked."""
     try:
         return stat.S_ISREG((folder / run_files.LOCK_FILE).lstat().st_mode) and run_files.is_locked(
             folder
@@ -45,26 +45,26 @@ def is_locked(folder: Path) -> bool:
 
 
 def read_exit_file(folder: Path) -> dict[str, object] | None:
-    """What exit.json says; one that cannot be read says nothing."""
+    """Return the content of exit.json; None if it is missing or unreadable."""
     return _read(folder / run_files.EXIT_FILE)
 
 
-def shim_of(run: Run) -> dict[str, Any] | None:
-    """The identity of the run's shim, as stored before its agent was let go."""
+def stored_shim(run: Run) -> dict[str, Any] | None:
+    """Return the identity of the run's shim, as stored before its agent was started."""
     return json.loads(run.shim) if run.shim else None
 
 
-def shim_in(folder: Path) -> dict[str, object] | None:
-    """The identity that the shim itself wrote down."""
+def read_shim_file(folder: Path) -> dict[str, object] | None:
+    """Return the identity that the shim itself wrote."""
     return _read(folder / run_files.SHIM_FILE)
 
 
-def _traced(folder: Path, known: Mapping[str, Any] | None) -> bool:
-    """Whether there was, or may have been, an agent."""
-    if known is None:
-        return False  # its row knows no shim, so no go byte was sent
+def _may_have_agent(folder: Path, shim: Mapping[str, Any] | None) -> bool:
+    """Return whether there was, or may have been, an agent."""
+    if shim is None:
+        return False  # No shim is stored, so no agent was started.
     if not (folder / run_files.LOCK_FILE).exists():
-        return True  # a shim had this folder, and somebody took its files away
+        return True  # A shim had this folder, and its files were removed.
     if any((folder / name).exists() for name in (STDOUT_FILE, STDERR_FILE)):
         return True
     try:
@@ -81,49 +81,49 @@ def _read(path: Path) -> dict[str, object] | None:
         return None
 
 
-NAME = "run.json"
-_PARTS = ("shim", "tally", "result", "limit_signal")
+RUN_FILE = "run.json"
+_JSON_FIELDS = ("shim", "tally", "result", "limit_signal")
 
 
 def make_folder(folder: Path) -> None:
-    """Before a run is launched; whoever removes it later has removed it."""
+    """Create the folder before a run is launched."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise RunFilesFailed(folder, error) from error
 
 
-def show(folder: Path, run: Run) -> None:
-    """Write it whole, as far as that can be done: a run goes on without it."""
+def write_run_file(folder: Path, run: Run) -> None:
+    """Write run.json atomically. Errors are ignored: a run does not depend on it."""
     try:
-        run_files.write_json(str(folder / NAME), fields(run))
+        run_files.write_json(str(folder / RUN_FILE), _run_file_fields(run))
     except OSError:
         return
 
 
-def fields(run: Run) -> dict[str, Any]:
-    """What is shown. The shim's mark stays out: whoever carries it is swept."""
+def _run_file_fields(run: Run) -> dict[str, Any]:
+    """Return the content of run.json, without the mark by which orphans are found and killed."""
     values = asdict(run)
-    values |= {name: json.loads(values[name]) for name in _PARTS if values[name]}
+    values |= {name: json.loads(values[name]) for name in _JSON_FIELDS if values[name]}
     if values["shim"]:
         values["shim"].pop("mark", None)
     return values
 
 
 def kill_orphans(run: Run, grace: float) -> int:
-    """End all processes that carry the run's mark; how many there were.
+    """Kill all processes that carry the run's mark; return their number.
 
-    The mark is that of the row: the agent can write to its folder, but not here.
+    The mark is read from the row: the agent can write to its folder, but not to the database.
     """
-    known = shim_of(run)
-    if known is None:
-        return 0  # no go byte was ever sent
-    reach = processes.is_visible_here(known)
-    if reach is None:
-        raise OutOfReach(run.run, f"it ran on {known.get('host')}, or in another container.")
-    if not reach:
-        return 0  # that machine has been started anew
+    shim = stored_shim(run)
+    if shim is None:
+        return 0  # No agent was started.
+    visible = processes.is_visible_here(shim)
+    if visible is None:
+        raise RunNotVisible(run.run, f"it ran on {shim.get('host')}, or in another container.")
+    if not visible:
+        return 0  # That machine was rebooted.
     try:
-        return orphans.end_marked_processes(str(known["mark"]), grace).found
+        return orphans.end_marked_processes(str(shim["mark"]), grace).found
     except orphans.RunUnreachable as error:
-        raise OutOfReach(run.run, f"{error}.") from error
+        raise RunNotVisible(run.run, f"{error}.") from error

@@ -1,4 +1,4 @@
-"""States of runs, which moves lead where, and what becomes of a run after a crash. Pure."""
+"""States of a run, the allowed moves between them, recovery rules after a crash, and errors."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hostler.errors import HostlerError
 from hostler.store.runs import LIVE, RunState
 
 
-class Move(StrEnum):
-    """What may happen to a run."""
+class RunMove(StrEnum):
+    """A change of a run's state."""
 
     LOCKED = "locked"
     GO = "go"
@@ -23,39 +23,39 @@ class Move(StrEnum):
     END = "end"
 
 
-MOVES: dict[Move, tuple[tuple[RunState, ...], RunState]] = {
-    Move.LOCKED: ((RunState.ADMITTED,), RunState.STARTING),
-    Move.GO: ((RunState.STARTING,), RunState.RUNNING),
-    Move.OVER: (LIVE, RunState.EXITED),
-    Move.NEVER_STARTED: (LIVE, RunState.ENDED),
-    Move.FINISH: ((RunState.EXITED,), RunState.FINISHING),
-    Move.END: ((RunState.FINISHING,), RunState.ENDED),
+RUN_MOVES: dict[RunMove, tuple[tuple[RunState, ...], RunState]] = {
+    RunMove.LOCKED: ((RunState.ADMITTED,), RunState.STARTING),
+    RunMove.GO: ((RunState.STARTING,), RunState.RUNNING),
+    RunMove.OVER: (LIVE, RunState.EXITED),
+    RunMove.NEVER_STARTED: (LIVE, RunState.ENDED),
+    RunMove.FINISH: ((RunState.EXITED,), RunState.FINISHING),
+    RunMove.END: ((RunState.FINISHING,), RunState.ENDED),
 }
-# These two start something: a request to stop comes first.
-BARRED_BY_STOP = frozenset({Move.GO, Move.NEVER_STARTED})
+# These moves start something, so a stop request has priority.
+MOVES_REFUSED_AFTER_STOP = frozenset({RunMove.GO, RunMove.NEVER_STARTED})
 
 
-def after(state: RunState, move: Move, *, stopped: bool = False) -> RunState | None:
-    """The state that a move leads to; None where it is not allowed."""
-    allowed, to = MOVES[move]
-    if state not in allowed or (stopped and move in BARRED_BY_STOP):
+def next_run_state(state: RunState, move: RunMove, *, stopped: bool = False) -> RunState | None:
+    """Return the state that a move leads to; None if it is not allowed."""
+    allowed, to = RUN_MOVES[move]
+    if state not in allowed or (stopped and move in MOVES_REFUSED_AFTER_STOP):
         return None
     return to
 
 
 def run_id(moment: datetime, chance: str) -> str:
-    """A name that sorts by age and can be read out: `20260102-030405-678-9f3a1c`."""
+    """Return an id that sorts by age and is readable: `20260102-030405-678-9f3a1c`."""
     moment = moment.astimezone(UTC)
     return f"{moment:%Y%m%d-%H%M%S}-{moment.microsecond // 1000:03d}-{chance}"
 
 
 def run_folder_path(project: str, task: str, run: str) -> str:
-    """Where a run's files are, below the home."""
+    """Return the folder of a run's files, relative to the home."""
     return f"projects/{project}/tasks/{task}/runs/{run}"
 
 
-class Action(StrEnum):
-    """What is to be done with a run that somebody else may have begun."""
+class RecoveryAction(StrEnum):
+    """What to do with a run that another process may have started."""
 
     NOTHING = "nothing"
     ADOPT = "adopt"
@@ -67,73 +67,77 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """What can be seen of a run from outside.
+class RunEvidence:
+    """What can be observed about a run from outside.
 
-    `shim_alive`: its supervisor lives. `last_word`: it left one. `agent_traced`: something says
-    that there was, or may have been, an agent. `within_reach`: what is left of it could be found.
+    `shim_alive`: its supervisor process exists. `has_exit_file`: exit.json was written.
+    `may_have_agent`: there was, or may have been, an agent. `is_reachable`: its processes, if any,
+    would be visible from here.
     """
 
     shim_alive: bool
-    last_word: bool = False
-    agent_traced: bool = False
-    within_reach: bool = True
+    has_exit_file: bool = False
+    may_have_agent: bool = False
+    is_reachable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """What to do; `stop`: somebody asked for the end, which must be said again or believed."""
+class RecoveryDecision:
+    """What to do.
 
-    action: Action
+    `stop`: a stop was requested, and must be delivered again or taken into account.
+    """
+
+    action: RecoveryAction
     stop: bool = False
 
 
-def decide(state: RunState, seen: Evidence, *, stopped: bool) -> Decision:
-    """The table of docs/internals/runs.md, row by row."""
+def decide_recovery(state: RunState, seen: RunEvidence, *, stopped: bool) -> RecoveryDecision:
+    """Return the action for a run: the table of docs/internals/runs.md, row by row."""
     if state is RunState.ENDED:
-        return Decision(Action.NOTHING)
+        return RecoveryDecision(RecoveryAction.NOTHING)
     if state in {RunState.EXITED, RunState.FINISHING}:
-        return Decision(Action.FINISH, stopped)
-    return Decision(_of_a_live_row(seen), stopped)
+        return RecoveryDecision(RecoveryAction.FINISH, stopped)
+    return RecoveryDecision(_of_a_live_row(seen), stopped)
 
 
-def _of_a_live_row(seen: Evidence) -> Action:
+def _of_a_live_row(seen: RunEvidence) -> RecoveryAction:
     if seen.shim_alive:
-        return Action.ADOPT
-    if seen.last_word:
-        return Action.CONCLUDE
-    if not seen.agent_traced:
-        return Action.NEVER_STARTED
-    return Action.SWEEP if seen.within_reach else Action.LEAVE_ALONE
+        return RecoveryAction.ADOPT
+    if seen.has_exit_file:
+        return RecoveryAction.CONCLUDE
+    if not seen.may_have_agent:
+        return RecoveryAction.NEVER_STARTED
+    return RecoveryAction.SWEEP if seen.is_reachable else RecoveryAction.LEAVE_ALONE
 
 
 class RunError(HostlerError):
-    """A run cannot go where it was sent."""
+    """An operation on a run is not possible."""
 
 
 class UnknownRun(RunError):
-    """There is no such run."""
+    """The run does not exist."""
 
     def __init__(self, run: str) -> None:
-        super().__init__(f"There is no run {run}.")
+        super().__init__(f"Run {run} does not exist.")
         self.run = run
 
 
 class TaskHasRun(RunError):
-    """A task has a run that is not ended: another one would work beside it."""
+    """The task has a run that has not ended: a second one would work in parallel."""
 
     def __init__(self, task: str, run: str) -> None:
-        super().__init__(f"The task {task} has the run {run} already.", safe="None was added.")
+        super().__init__(f"Task {task} already has the run {run}.", safe="No run was added.")
         self.task = task
         self.run = run
 
 
 class FenceLost(RunError):
-    """The run moved on without us. Whoever sees this must leave its task alone."""
+    """Another process has taken over the run. The caller must not change its task any more."""
 
     def __init__(self, run: str, fence: int, expected: str, found: str) -> None:
         super().__init__(
-            f"The run {run} (fence {fence}) is no longer {expected}: {found}.",
+            f"Run {run} (fence {fence}) is no longer {expected}: {found}.",
             safe="Nothing was written.",
         )
         self.run = run
@@ -143,48 +147,51 @@ class FenceLost(RunError):
 
 
 class RunStopped(RunError):
-    """Somebody asked for the run's end before its agent was started."""
+    """A stop was requested before the agent was started."""
 
     def __init__(self, run: str, why: str) -> None:
-        super().__init__(f"The run {run} is to be stopped: {why}", safe="No agent was started.")
+        super().__init__(f"Run {run} was asked to stop: {why}", safe="No agent was started.")
         self.run = run
         self.why = why
 
 
-class ShimRefused(RunError):
-    """The supervisor left, or said nothing, before it had its run."""
+class ShimStartFailed(RunError):
+    """The shim exited, or timed out, before it had locked its run folder."""
 
     def __init__(self, run: str, code: int | None, sentence: str) -> None:
         super().__init__(
-            f"No supervisor for the run {run}: {sentence or f'it left with code {code}'}",
+            f"The supervisor of run {run} did not start: {sentence or f'exit code {code}'}",
             safe="No agent was started.",
         )
         self.run = run
         self.code = code
 
 
-class StopUnheard(RunError):
-    """The request to stop could not be handed to the run's supervisor. It stays in the row."""
+class StopNotDelivered(RunError):
+    """The stop request could not be passed to the run's shim. It remains in the row."""
 
     def __init__(self, run: str, error: OSError) -> None:
         super().__init__(
-            f"The run {run} could not be told to stop: {error.strerror or error}.",
-            safe="It is told again.",
-            remedy="Free some disk space, or make the home writable.",
+            f"Cannot deliver the stop request to run {run}: {error.strerror or error}.",
+            safe="The request is stored and will be delivered again.",
+            remedy="Free disk space, or make the home directory writable.",
         )
         self.run = run
 
 
 class WatchClosed(RunError):
-    """We stop watching, as we are about to leave. The run goes on and can be adopted."""
+    """Watching ended because the service is shutting down. The run continues and can be adopted."""
 
     def __init__(self, run: str) -> None:
-        super().__init__(f"The run {run} is no longer watched.", safe="It goes on.")
+        super().__init__(f"Run {run} is no longer watched.", safe="Its agent continues.")
         self.run = run
 
 
 class NotLaunched(RunError):
-    """There is nothing to launch; `outcome` says what that means for the task, `by` why so."""
+    """There is nothing to launch.
+
+    `outcome` says what that means for the task, `by` who decided it.
+    """
 
     def __init__(self, outcome: Outcome, why: str, by: DecidedBy = DecidedBy.NOT_STARTED) -> None:
         super().__init__(why, safe="No agent was started.")
@@ -192,13 +199,13 @@ class NotLaunched(RunError):
         self.by = by
 
 
-class OutOfReach(RunError):
-    """What is left of a run lives, if it does, where we cannot look. The run stays as it is."""
+class RunNotVisible(RunError):
+    """Processes of the run may exist where this process cannot see them. The run stays as it is."""
 
     def __init__(self, run: str, why: str) -> None:
         super().__init__(
-            f"Nobody can tell from here what is left of the run {run}: {why}",
-            safe="It keeps its place, and its task waits.",
-            remedy="Look on that machine; once nothing of it is left, remove the run by hand.",
+            f"Cannot tell whether processes of run {run} still exist: {why}",
+            safe="It keeps its lease, and its task waits.",
+            remedy="Check that machine; if no process is left, remove the run manually.",
         )
         self.run = run

@@ -1,4 +1,7 @@
-"""Every change of a run's row, guarded by its fence and state; usage within a session."""
+"""Store every change of a run's row, guarded by its fence and state.
+
+Also: what a run has used itself, if its program counts the whole session.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,20 @@ from hostler.agents.adapters.registry import KINDS
 from hostler.agents.events import StreamTally, Usage
 from hostler.runs.outcome import (
     NEVER_STARTED,
-    Ending,
     Limit,
     Offsets,
+    RunEnding,
     death_signals,
     live_signals,
-    printable,
+    storable_text,
     usage_columns,
     verdict_columns,
 )
 from hostler.runs.states import (
-    BARRED_BY_STOP,
-    MOVES,
+    MOVES_REFUSED_AFTER_STOP,
+    RUN_MOVES,
     FenceLost,
-    Move,
+    RunMove,
     RunStopped,
     TaskHasRun,
     UnknownRun,
@@ -50,10 +53,10 @@ from hostler.store.runs import (
 USAGE, USD = "usage", "usd"
 
 
-def usage_of_run(tx: Transaction, run: Run, tally: StreamTally) -> StreamTally:
-    """The tally with what this run has spent itself, without what earlier ones in its session did.
+def _usage_of_run(tx: Transaction, run: Run, tally: StreamTally) -> StreamTally:
+    """Return the tally with only what this run has used, without earlier runs of its session.
 
-    What an earlier run did not live to say is counted here, by the first that does.
+    Usage that an earlier run could not report before it ended is counted here.
     """
     kind = KINDS.get(run.agent_kind)
     carried = kind.program.carried if kind and kind.program else frozenset()
@@ -68,7 +71,7 @@ def usage_of_run(tx: Transaction, run: Run, tally: StreamTally) -> StreamTally:
 
 
 def subtract_usage(total: Usage, before: Usage) -> Usage:
-    """Tokens of a session since an earlier moment; never fewer than none. Pure."""
+    """Return the tokens used in a session since an earlier point, never negative."""
     return Usage(
         max(total.input_tokens - before.input_tokens, 0),
         max(total.output_tokens - before.output_tokens, 0),
@@ -79,7 +82,7 @@ def subtract_usage(total: Usage, before: Usage) -> Usage:
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """What is asked of `admit`. Attempt 0: one more than the task's runs that had an agent."""
+    """The arguments of `admit_run`. Attempt 0 means: number of the task's counted runs plus one."""
 
     task_id: str
     project: str
@@ -90,8 +93,8 @@ class NewRun:
     attempt: int = 0
 
 
-def admit(tx: Transaction, new: NewRun) -> Run:
-    """Add a run with the task's next fence; refused while the task has one that is not ended."""
+def admit_run(tx: Transaction, new: NewRun) -> Run:
+    """Add a run with the task's next fence. Raise `TaskHasRun` if the task has an open run."""
     for other in open_runs(tx, task_id=new.task_id):
         raise TaskHasRun(new.task_id, other.run)
     name = run_id(tx.now(), secrets.token_hex(3))
@@ -113,59 +116,67 @@ def admit(tx: Transaction, new: NewRun) -> Run:
 
 
 def request_stop(tx: Transaction, run: str, why: str) -> bool:
-    """Ask for a run's end. All that a face ever writes; whether it was the first to ask."""
-    return set_stop(tx, run, printable(why) or "asked")
+    """Request that a run stop. Return True if no stop was requested before.
+
+    This is the only write that user interfaces make to a run.
+    """
+    return set_stop(tx, run, storable_text(why) or "asked")
 
 
-def begin(tx: Transaction, run: Run, shim: Mapping[str, Any]) -> Run:
-    """Its shim has the lock and waits for go."""
-    return _move(tx, run, Move.LOCKED, {"shim": json.dumps(dict(shim))})
+def store_starting(tx: Transaction, run: Run, shim: Mapping[str, Any]) -> Run:
+    """Store that the shim has locked the run folder and waits for its go."""
+    return _move(tx, run, RunMove.LOCKED, {"shim": json.dumps(dict(shim))})
 
 
-def attach(tx: Transaction, run: Run) -> Run:
-    """From now on there may be an agent; the go byte follows this commit. A stop refuses it."""
-    return _move(tx, run, Move.GO)
+def store_running(tx: Transaction, run: Run) -> Run:
+    """Store that there may be an agent from now on; the go follows the commit. Raise if stopped."""
+    return _move(tx, run, RunMove.GO)
 
 
-def progress(
+def store_progress(
     tx: Transaction, run: Run, tally: StreamTally, offsets: Offsets, limits: Sequence[Limit] = ()
 ) -> Run:
-    """What the streams said, with how far they were read; one reader only."""
+    """Store what was read from the streams together with the offsets. Only one reader may do so."""
     only_if = {"stdout_offset": run.stdout_offset, "stderr_offset": run.stderr_offset}
-    values = usage_columns(tally, offsets, usage_of_run(tx, run, tally))
+    values = usage_columns(tally, offsets, _usage_of_run(tx, run, tally))
     changed = _change(tx, run, (RunState.RUNNING,), values, only_if)
     add_signals(tx, live_signals(run, limits))
     return changed
 
 
-def exited(tx: Transaction, run: Run, ending: Ending) -> Run:
-    """Nothing of the agent is left: its outcome, under whatever stop was asked for by now."""
-    own = usage_of_run(tx, run, ending.tally)
-    changed = _move(tx, run, Move.OVER, verdict_columns(ending, current(tx, run).stop_why, own))
-    live = live_signals(run, ending.told_alive(changed))
+def store_exited(tx: Transaction, run: Run, ending: RunEnding) -> Run:
+    """Store the outcome of a run whose processes have all exited; a stop request overrides it."""
+    own = _usage_of_run(tx, run, ending.tally)
+    changed = _move(
+        tx, run, RunMove.OVER, verdict_columns(ending, read_current(tx, run).stop_why, own)
+    )
+    live = live_signals(run, ending.live_limits(changed))
     add_signals(tx, [*live, *death_signals(changed)])
     return changed
 
 
-def never_started(tx: Transaction, run: Run) -> Run:
-    """There was no agent, and the attempt does not count. A stop refuses it: see `exited`."""
+def store_never_started(tx: Transaction, run: Run) -> Run:
+    """End a run without an agent; its attempt does not count.
+
+    Raise `RunStopped` after a stop request.
+    """
     why = "Its agent was never started."
     facts = {"outcome": NEVER_STARTED, "decided_by": NEVER_STARTED, "why": why, "counted": 0}
-    return _move(tx, run, Move.NEVER_STARTED, facts)
+    return _move(tx, run, RunMove.NEVER_STARTED, facts)
 
 
-def finishing(tx: Transaction, run: Run) -> Run:
-    """Its work is being looked through, committed and handed on."""
-    return _move(tx, run, Move.FINISH)
+def store_finishing(tx: Transaction, run: Run) -> Run:
+    """Store that its work is being checked, committed and pushed."""
+    return _move(tx, run, RunMove.FINISH)
 
 
-def ended(tx: Transaction, run: Run) -> Run:
-    """Nothing is left to do; what follows for the task belongs in the same transaction."""
-    return _move(tx, run, Move.END)
+def store_ended(tx: Transaction, run: Run) -> Run:
+    """End the run. What follows for its task belongs in the same transaction."""
+    return _move(tx, run, RunMove.END)
 
 
-def current(tx: Transaction, run: Run) -> Run:
-    """The run as it is now, if it still has this fence."""
+def read_current(tx: Transaction, run: Run) -> Run:
+    """Return the run as stored now. Raise `FenceLost` if it has another fence."""
     found = find_run(tx, run.run)
     if found is None:
         raise UnknownRun(run.run)
@@ -175,19 +186,24 @@ def current(tx: Transaction, run: Run) -> Run:
 
 
 def require_newest(tx: Transaction, run: Run) -> Run:
-    """Raise unless this is its task's open run: to be asked before anything leaves the house."""
-    found = current(tx, run)
+    """Raise unless this is its task's open run.
+
+    Call it before every write outside of the database.
+    """
+    found = read_current(tx, run)
     if found.state is RunState.ENDED or last_fence(tx, run.task_id) != run.fence:
         raise FenceLost(run.run, run.fence, "its task's open run", f"it is {found.state}")
     return found
 
 
-def _move(tx: Transaction, run: Run, move: Move, facts: Mapping[str, Any] | None = None) -> Run:
-    allowed, to = MOVES[move]
+def _move(tx: Transaction, run: Run, move: RunMove, facts: Mapping[str, Any] | None = None) -> Run:
+    allowed, to = RUN_MOVES[move]
     values = {**(facts or {}), "state": to.value, f"{to.value}_at": tx.stamp()}
-    # One row of one state: the state that the caller believes in, not any that would do.
+    # Only from the state that the caller has read, not from any allowed one.
     states = (run.state,) if run.state in allowed else ()
-    return _change(tx, run, states, values, {"stop_why": None} if move in BARRED_BY_STOP else {})
+    return _change(
+        tx, run, states, values, {"stop_why": None} if move in MOVES_REFUSED_AFTER_STOP else {}
+    )
 
 
 def _change(
@@ -198,7 +214,7 @@ def _change(
     only_if: Mapping[str, Any],
 ) -> Run:
     hit = change_run(tx, run.run, fence=run.fence, states=states, values=values, only_if=only_if)
-    found = current(tx, run)
+    found = read_current(tx, run)
     if hit:
         return found
     if "stop_why" in only_if and found.stop_why is not None and found.state in states:

@@ -242,7 +242,7 @@ class AgentSmokeTest:
         run_files.write_json(f"{folder}/{run_files.SPEC_FILE}", spec)
         spawned = spawn(self._work.run, folder, shim_environment(ours, spec["inherit"]))
         try:
-            mark = str(spawned.ready()["mark"])
+            mark = str(spawned.read_identity()["mark"])
             self._shim = spawned.hand_over()
             self._see_out(spawned, self._shim)
         except BaseException:

@@ -17,7 +17,7 @@ from hostler.governor.policy import read_policy
 from hostler.health import CheckContext, CheckStatus, Finding, check, fix
 from hostler.model import parse_timestamp
 from hostler.planner.queue import find_stale
-from hostler.runs.run_folder import kill_orphans, shim_of
+from hostler.runs.run_folder import kill_orphans, stored_shim
 from hostler.service.context import OpenHome, Presence, open_home, read_presence
 from hostler.service.gc.context import build_gc_context
 from hostler.service.gc.files import CheckoutCollector
@@ -96,7 +96,7 @@ def _find_orphaned_runs(store: Store) -> list[OrphanedRun]:
     return [
         OrphanedRun(run, carried[mark])
         for run, mark in known
-        if run.state is RunState.ENDED and (shim_of(run) or {}).get("mark") == mark
+        if run.state is RunState.ENDED and (stored_shim(run) or {}).get("mark") == mark
     ]
 
 

@@ -11,19 +11,19 @@ from typing import Any
 from hostler.config.pools import POOLS_FILE_NAME, PoolCaps, load_pools
 from hostler.config.settings import Settings
 from hostler.errors import ConfigError, HostlerError
-from hostler.governor.adaptive.controller import policy_for, reseed
+from hostler.governor.adaptive.controller import policy_for, reset_cap
 from hostler.governor.adaptive.controller import reset as forget
-from hostler.governor.adaptive.model import Breaker, PoolConfig, PoolState
+from hostler.governor.adaptive.model import BreakerState, PoolConfig, PoolState
 from hostler.governor.adaptive.state import load_state
 from hostler.governor.caps_file import move_state, set_caps
 from hostler.governor.gates import UNTIL_RESUMED, ParkedPool
-from hostler.governor.parking import closed
+from hostler.governor.parking import active_parking
 from hostler.governor.parking import park as close_pool
 from hostler.governor.parking import resume as open_pool
 from hostler.governor.policy import Policy, pool_key, read_policy
 from hostler.service.service_log import ServiceLog
 from hostler.store import Store
-from hostler.store.governor import all_overlays, parked_pool
+from hostler.store.governor import all_pool_states, parked_pool
 from hostler.telemetry import names
 from hostler.telemetry.metrics import metrics
 
@@ -105,7 +105,7 @@ class LocalPoolControl:
         with self.store.write("admission") as tx:
             ends = tx.now() + term if isinstance(term, timedelta) else term or UNTIL_RESUMED
             close_pool(tx, pool_key(pool), ends, why)
-            return closed(parked_pool(tx, pool_key(pool)), tx.now())
+            return active_parking(parked_pool(tx, pool_key(pool)), tx.now())
 
     def resume(self, pool: str) -> bool:
         """Open a pool. Return False if it was open."""
@@ -135,7 +135,7 @@ def _write_caps(
     with store.write("admission") as tx:
         # Read the present caps with the lock held.
         set_caps(home, pool, caps())
-        reseed(tx, read_policy(home, settings), pool)
+        reset_cap(tx, read_policy(home, settings), pool)
 
 
 def _configured_caps(home: Path, pool: str) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _configured_caps(home: Path, pool: str) -> dict[str, Any]:
 
 
 # The state as a number, for charts.
-_BREAKER_LEVELS = {Breaker.CLOSED: 0, Breaker.HALF_OPEN: 1, Breaker.OPEN: 2}
+_BREAKER_LEVELS = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN: 2}
 
 
 class AdaptivePoolReporter:
@@ -155,32 +155,32 @@ class AdaptivePoolReporter:
         self._policies = policies
         self._service_log = service_log
         self._caps: dict[str, int] = {}
-        self._breakers: dict[str, Breaker] = {}
+        self._breakers: dict[str, BreakerState] = {}
         self._damaged: set[str] = set()
 
     def report_changes(self) -> None:
         """Report changes since the last call. The first call only stores the state."""
         policy = self._policies.current()
-        if not policy.adapts:
+        if not policy.is_any_adaptive:
             return
         with self._store.read() as tx:
-            found = all_overlays(tx)
+            found = all_pool_states(tx)
         for pool, text in found.items():
             if policy.is_adaptive(pool):
-                self._tell(pool, policy.knobs(pool), load_state(text))
+                self._tell(pool, policy.pool_config(pool), load_state(text))
 
-    def _tell(self, pool: str, knobs: PoolConfig, overlay: PoolState) -> None:
-        cap, state = policy_for(knobs).cap(knobs, overlay), overlay.breaker_state
+    def _tell(self, pool: str, config: PoolConfig, state: PoolState) -> None:
+        cap, breaker = policy_for(config).cap(config, state), state.breaker_state
         metrics.set(names.GOVERNOR_CAP, cap, pool=pool)
-        metrics.set(names.GOVERNOR_BREAKER, _BREAKER_LEVELS[state], pool=pool)
-        metrics.set(names.GOVERNOR_RATE_LIMIT_EVENTS, overlay.rate_limit_events, pool=pool)
+        metrics.set(names.GOVERNOR_BREAKER, _BREAKER_LEVELS[breaker], pool=pool)
+        metrics.set(names.GOVERNOR_RATE_LIMIT_EVENTS, state.rate_limit_events, pool=pool)
         before = self._caps.get(pool, cap)
         if cap != before:
-            self._service_log.cap_changed(pool, before, cap, overlay.rate_limit_events)
-        if state is not self._breakers.get(pool, state):
-            self._service_log.breaker_changed(pool, state.value or "closed")
-        self._caps[pool], self._breakers[pool] = cap, state
-        self._tell_damage(pool, damaged=overlay.damaged_at is not None)
+            self._service_log.cap_changed(pool, before, cap, state.rate_limit_events)
+        if breaker is not self._breakers.get(pool, breaker):
+            self._service_log.breaker_changed(pool, breaker.value or "closed")
+        self._caps[pool], self._breakers[pool] = cap, breaker
+        self._tell_damage(pool, damaged=state.damaged_at is not None)
 
     def _tell_damage(self, pool: str, *, damaged: bool) -> None:
         """Report damage once, even if it existed before the service started."""

@@ -170,7 +170,7 @@ class RepoContexts:
             made = dict(self._made)
         for project, repo_context in made.items():
             repo = app.settings.repo.get(project)
-            if repo is not None and RepoName(repo.owner, repo.name) == repo_context.watch.repo:
+            if repo is not None and RepoName(repo.owner, repo.name) == repo_context.policy.repo:
                 after._made[project] = replace(repo_context, **_settings_fields(app, project))
         self._newer = after
         return after
@@ -208,7 +208,7 @@ def _settings_fields(app: AppContext, project: str) -> dict[str, Any]:
     """Return the fields of a context that come from the settings."""
     repo = app.settings.repo[project]
     return {
-        "watch": build_repo_policy(project, repo, app.settings.tasks),
+        "policy": build_repo_policy(project, repo, app.settings.tasks),
         "settings": repo,
         "limits": app.settings.tasks,
         "env": _command_environment(app, project),

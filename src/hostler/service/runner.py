@@ -9,11 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hostler.backoff import backoff
 from hostler.checkouts.process import halt_children, kill_orphaned_children, set_child_owner
 from hostler.clock import Clock
 from hostler.config.loader import SettingsChange
 from hostler.errors import HostlerError, StoreError
-from hostler.runs import Found, recover
+from hostler.runs import RecoveredRun, recover
 from hostler.service.change_detection import ChangeDetector, SettingsFile, TaskCounts
 from hostler.service.context import AppContext, StepHook, ignore_step
 from hostler.service.polling.orchestrator import RoundRobinSchedule
@@ -46,7 +47,7 @@ def _write_thread(row: OutboxRow) -> tuple[str, int]:
 class UnfinishedWork:
     """Runs that have not ended, and tasks that only need to be finished."""
 
-    runs: tuple[Found, ...]
+    runs: tuple[RecoveredRun, ...]
     tasks: tuple[Task, ...]
 
 
@@ -264,8 +265,8 @@ class ServiceRunner:
             # that weeks of errors do not fill the disk with logs.
             self._service_log.broke(error)
             self._rows.forget()
-            self._failures = min(self._failures + 1, 10)
-            return min(WATCH_SECONDS * float(1 << self._failures), MAX_ERROR_PAUSE_SECONDS)
+            self._failures += 1
+            return backoff(self._failures, WATCH_SECONDS, MAX_ERROR_PAUSE_SECONDS)
 
     def _look_at_rows(self) -> None:
         """Run what depends on rows and on the time."""

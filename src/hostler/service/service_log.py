@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from hostler.config.loader import SettingsChange
 from hostler.errors import ConfigError, HostlerError
 from hostler.model import RepoName
-from hostler.runs import Found
+from hostler.runs import RecoveredRun
 from hostler.service.polling.orchestrator import FinishedPoll, poll_error_cause
 from hostler.service.running.budgets import BudgetUsage
 from hostler.service.scheduling.gates import DISK_FULL_REMEDY
@@ -103,7 +103,7 @@ class ServiceLog:
         """Log a complete poll."""
         assert poll.found is not None
         repo, scanned, taken = str(poll.watch.repo), poll.found.scanned, poll.found.taken
-        facts = {"new": len(taken.heard), "changed": len(taken.changed), **counts}
+        facts = {"new": len(taken.events), "changed": len(taken.changed), **counts}
         # Log only changes: an idle repository would fill the log.
         if self._said.get(repo) != facts:
             self._said[repo] = facts
@@ -219,7 +219,7 @@ class ServiceLog:
             attempt=task.attempt,
         )
 
-    def adopted(self, found: Found) -> None:
+    def adopted(self, found: RecoveredRun) -> None:
         run = found.run
         self._log.event(
             names.RUN_ADOPTED,
@@ -286,7 +286,7 @@ class ServiceLog:
     def lost(self, task: Task) -> None:
         self._log.event(names.TASK_FOUND_LOST, task=task.id, project=task.project)
 
-    def too_wide(self, key: tuple[str, str], words: str | None) -> None:
+    def share_warning(self, key: tuple[str, str], words: str | None) -> None:
         """Log once that a project may run more than its share of a pool."""
         if words is None:
             self._wide.discard(key)

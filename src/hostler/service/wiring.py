@@ -115,7 +115,7 @@ def build_static(deps: ServiceDeps) -> StaticParts:
     """Build the parts that live as long as the process. Starts nothing."""
     app, service_log = deps.app, deps.service_log
     bus_notifier = BusNotifier(app, deps.clock, service_log.broke)
-    observe = _call_both(deps.observe, bus_notifier.heard)
+    observe = _call_both(deps.observe, bus_notifier.post_run_step)
     limiter = GlobalWorkLimiter(app.settings.runtime.worker_count)
     pool = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="worker")
     return StaticParts(
@@ -143,7 +143,7 @@ def build_for_settings(
     work = _build_run_hooks(deps, static_parts, repo_contexts, policies)
     jobs = JobFactory(_build_supervisor(app, static_parts, work, deps.clock), work)
     maintenance = _build_maintenance(deps, static_parts, repo_contexts, policies)
-    demand_reporter = DemandReporter(admission_deps, service_log.too_wide)
+    demand_reporter = DemandReporter(admission_deps, service_log.share_warning)
     return SettingsParts(
         app=app,
         repo_contexts=repo_contexts,
@@ -195,7 +195,7 @@ def _build_dispatcher(deps: ServiceDeps, observe: StepHook) -> LocalDispatcher:
         app.home,
         app.store,
         deps.clock,
-        attached=attach,
+        on_attach=attach,
         environment=app.environment,
         observer=observe,
     )
@@ -210,9 +210,9 @@ def _build_run_hooks(
         static_parts.bus_notifier,
         static_parts.questions,
         observe=deps.observe,
-        broke=deps.service_log.broke,
-        spent=deps.service_log.spent,
-        refused=deps.service_log.prompt_refused,
+        on_defect=deps.service_log.broke,
+        on_budget=deps.service_log.spent,
+        on_prompt_problem=deps.service_log.prompt_refused,
         policy=policies.current,
     )
 
@@ -239,7 +239,7 @@ def _build_supervisor(
         app.home,
         app.store,
         static_parts.dispatcher,
-        work.hooks(),
+        work,
         grace_seconds=app.settings.runtime.stop_grace_seconds,
         observer=static_parts.observe,
         clock=clock,

@@ -1,4 +1,4 @@
-"""What there is to do: bursts of work in stages, the same for every policy of a seed."""
+"""The work and the agents that do it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
+from hostler.backoff import backoff
+from hostler.governor.adaptive.model import LeaseSlot
 from hostler.sim.scenario import Scenario
 
 # Bursts come early enough for their work to be worth something.
@@ -105,3 +107,63 @@ def _capacity(scenario: Scenario) -> float:
         for minute in minutes
     )
     return agents * 60 / scenario.request_seconds
+
+
+@dataclass(slots=True)
+class Task:
+    """A piece of work, how much of it is left, and how often its agent died."""
+
+    piece: Piece
+    project: str
+    # Which part of which burst it belongs to: the next one waits for it.
+    stage: tuple[int, int]
+    left: int
+    deaths: int = 0
+
+
+@dataclass(slots=True)
+class Agent:
+    """One process on a task."""
+
+    task: Task
+    slot: LeaseSlot
+    done: int = 0
+    misses: int = 0
+
+
+def after_answer(agent: Agent) -> bool:
+    """After an answer: whether the work is over."""
+    agent.misses = 0
+    agent.done += 1
+    agent.task.left -= 1
+    return agent.task.left <= 0
+
+
+def after_refusal(agent: Agent, scenario: Scenario) -> bool:
+    """After a refusal: whether the agent dies of it, and a part of its work with it."""
+    agent.misses += 1
+    if agent.misses < scenario.misses_that_kill:
+        return False
+    agent.task.left += round(agent.done * scenario.lost_part)
+    agent.task.deaths += 1
+    return True
+
+
+def next_request(scenario: Scenario, agent: Agent, roll: Random) -> float:
+    """How long an agent thinks before it asks again."""
+    return usual_seconds(scenario, agent) * _around(scenario.request_jitter, roll)
+
+
+def usual_seconds(scenario: Scenario, agent: Agent) -> float:
+    """How long an agent takes for a request that is not refused, on average."""
+    return scenario.request_seconds * agent.task.piece.pace
+
+
+def refusal_delay(scenario: Scenario, misses: int, roll: Random) -> float:
+    """How long an agent waits after so many refusals in a row."""
+    first, longest = scenario.backoff_first_seconds, scenario.backoff_most_seconds
+    return backoff(misses - 1, first, longest) * _around(scenario.backoff_jitter, roll)
+
+
+def _around(part: float, roll: Random) -> float:
+    return 1 + part * (2 * roll.random() - 1)

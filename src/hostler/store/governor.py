@@ -11,15 +11,15 @@ from typing import Any
 from sqlalchemy import Row, RowMapping, delete, func, insert, select
 
 from hostler.model import format_timestamp
-from hostler.store.schema import demand, leases, limit_signals, pool_samples, turns
+from hostler.store.schema import demand, leases, limit_signals, pool_samples, scheduling_turns
 from hostler.store.transaction import Transaction, insert_or_update
 
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A closed pool. Both moments are stamps, as they were stored.
+    """A stored parking. Times are text, as stored.
 
-    `run`: the one on whose word alone it is closed; empty: on somebody else's too.
+    `run` is the only run that reported it; empty if there are others.
     """
 
     pool: str
@@ -51,22 +51,22 @@ _ALL_PARKED = """
 
 
 def park_pool(tx: Transaction, parked: Parked) -> None:
-    """Store until when a pool is closed, in place of what was said before."""
+    """Store until when a pool is parked, replacing an earlier parking."""
     tx.constant(PARK, (parked.pool, parked.at, parked.until, parked.why, parked.run))
 
 
 def unpark_pool(tx: Transaction, pool: str) -> bool:
-    """Open a pool; whether it was parked."""
+    """Remove a pool's parking. Return False if it had none."""
     return tx.constant(UNPARK, (pool,)).rowcount == 1
 
 
 def parked_pool(tx: Transaction, pool: str) -> Parked | None:
-    """What is stored of a pool's closing, whether or not it is over."""
+    """Return the stored parking of a pool, or None. It may have ended."""
     return next((_parked(row) for row in tx.constant(_FIND_PARKED, (pool,))), None)
 
 
 def parked_pools(tx: Transaction) -> list[Parked]:
-    """The same of all pools."""
+    """Return the stored parkings of all pools."""
     return sorted(
         (_parked(row) for row in tx.constant(_ALL_PARKED)), key=lambda parked: parked.pool
     )
@@ -79,7 +79,7 @@ def _parked(row: Row[Any]) -> Parked:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process, known beyond doubt. Without a host or a pid nobody can say whether it lives."""
+    """A process that holds something. Without host or pid, its liveness is unknown."""
 
     host: str = ""
     boot_id: str = ""
@@ -89,13 +89,13 @@ class Holder:
 
     @property
     def columns(self) -> tuple[str, str, str, int, int]:
-        """Its values in the order of every statement here."""
+        """Return its values in the order of every statement here."""
         return self.host, self.boot_id, self.pid_namespace, self.pid, self.start_ticks
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """One lease. A run's bears the run's name and its task; a foreign program's has no task."""
+    """One lease. A run's has the run's name and task; a wrapped program's has no task."""
 
     lease: str
     pool: str
@@ -108,34 +108,34 @@ class Lease:
     model: str = ""
     engine_pid: int = 0
     attached_at: str | None = None
-    lent: bool = False
+    released: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How many leases count, seen from one pool and project; `on_machine` where asked for.
+class LeaseCounts:
+    """How many leases count for one pool and project; `on_machine` only if asked for.
 
-    `wishes` is how many want something in the pool, `parked` what is stored of its closing, and
-    `overlay` what was learned of it.
+    `demand_count` is the number of processes with demand in the pool, `parked` its stored parking,
+    `state` the stored state of its adaptive policy.
     """
 
     in_pool: int
     own_in_pool: int
     own: int
     on_machine: int
-    wishes: int = 0
+    demand_count: int = 0
     parked: Parked | None = None
-    overlay: str = ""
+    state: str = ""
 
 
-# Constant statements: starting and ending an agent passes through here, often in a crowd.
+# Constant statements: every start and end of an agent runs them, often many at once.
 ADD = """
     INSERT INTO leases (lease, pool, project, task_id, program, model, engine_pid,
-        host, boot_id, pid_namespace, pid, start_ticks, lent, acquired_at, seen_at)
+        host, boot_id, pid_namespace, pid, start_ticks, released, acquired_at, seen_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)
 """
 REMOVE = "DELETE FROM leases WHERE lease = ?"
-# Only if it is still the one that was looked at: its place may have passed to another process.
+# Only if the lease still has the holder that was checked.
 REMOVE_OF = """
     DELETE FROM leases WHERE lease = ? AND host = ? AND boot_id = ? AND pid_namespace = ?
         AND pid = ? AND start_ticks = ?
@@ -147,19 +147,18 @@ GIVE = """
 """
 WHOSE = "SELECT project, task_id, lease FROM leases WHERE pool = ?"
 SEEN = "UPDATE leases SET seen_at = ? WHERE lease = ?"
-LEND = "UPDATE leases SET lent = ? WHERE lease = ? AND lent <> ?"
-# All that most starts have to ask, in one statement, answered from indexes.
+RELEASE = "UPDATE leases SET released = ? WHERE lease = ? AND released <> ?"
+# Everything that most starts need, in one statement, answered from indexes.
 _SELECT = """
-    SELECT (SELECT count(*) FROM leases WHERE pool = ? AND lent = 0),
-        (SELECT count(*) FROM leases WHERE project = ? AND pool = ? AND lent = 0),
-        (SELECT count(*) FROM leases WHERE project = ? AND lent = 0),
+    SELECT (SELECT count(*) FROM leases WHERE pool = ? AND released = 0),
+        (SELECT count(*) FROM leases WHERE project = ? AND pool = ? AND released = 0),
+        (SELECT count(*) FROM leases WHERE project = ? AND released = 0),
         (SELECT count(*) FROM demand WHERE pool = ? AND (wanted IS NULL OR wanted > 0)),
-        p.parked_at, p.parked_until, p.parked_why, p.overlay
+        p.parked_at, p.parked_until, p.parked_why, p.adaptive_state
 """
 _FROM = "FROM (SELECT 1 AS one) o LEFT JOIN pools p ON p.pool = ?"
-# Containers of one machine have names of their own and one boot in common. An unknown one counts.
-# This reads all leases; where a machine has a ceiling, they are few.
-_ON_MACHINE = "(SELECT count(*) FROM leases WHERE boot_id IN (?, '') AND lent = 0)"
+# Containers of one machine share a boot id. An unknown one counts.
+_ON_MACHINE = "(SELECT count(*) FROM leases WHERE boot_id IN (?, '') AND released = 0)"
 STAND = f"{_SELECT}, 0 {_FROM}"
 STAND_ON_MACHINE = f"{_SELECT}, {_ON_MACHINE} {_FROM}"
 
@@ -172,71 +171,71 @@ def add_lease(tx: Transaction, lease: Lease) -> None:
 
 
 def find_lease(tx: Transaction, lease: str) -> Lease | None:
-    """A lease by its name."""
+    """Return a lease by its name, or None."""
     row = tx.execute(select(leases).where(leases.c.lease == lease)).mappings().one_or_none()
     return None if row is None else _lease(dict(row))
 
 
 def all_leases(tx: Transaction) -> list[Lease]:
-    """Every lease, oldest first."""
+    """Return every lease, oldest first."""
     found = [_lease(dict(row)) for row in tx.execute(select(leases)).mappings()]
     return sorted(found, key=lambda lease: (lease.acquired_at, lease.lease))
 
 
-def standing(tx: Transaction, pool: str, project: str, boot_id: str | None) -> Standing:
-    """How many leases count, the lent ones left out; `boot_id` None: no machine."""
+def count_leases(tx: Transaction, pool: str, project: str, boot_id: str | None) -> LeaseCounts:
+    """Count leases, without temporarily released ones. `boot_id` None: skip the machine."""
     asked: tuple[str, ...] = (pool, project, pool, project, pool)
     if boot_id is None:
         row = tx.constant(STAND, (*asked, pool)).one()
     else:
         row = tx.constant(STAND_ON_MACHINE, (*asked, boot_id, pool)).one()
-    in_pool, own_in_pool, own, wishes, at, until, why, overlay, on_machine = tuple(row)
+    in_pool, own_in_pool, own, demand_count, at, until, why, state, on_machine = tuple(row)
     parked = None if until is None else Parked(pool, at or "", until, why)
-    return Standing(in_pool, own_in_pool, own, on_machine, wishes, parked, overlay or "")
+    return LeaseCounts(in_pool, own_in_pool, own, on_machine, demand_count, parked, state or "")
 
 
-def whose(tx: Transaction, pool: str) -> list[tuple[str, str, str]]:
-    """Project, task and name of every lease of a pool, the lent ones included."""
+def lease_owners(tx: Transaction, pool: str) -> list[tuple[str, str, str]]:
+    """Return project, task and name of every lease of a pool, released ones included."""
     found: list[Any] = list(tx.constant(WHOSE, (pool,)))
     return [(row[0], row[1], row[2]) for row in found]
 
 
-def give_lease(tx: Transaction, lease: str, holder: Holder, at: str) -> bool:
-    """Make another process its holder; whether there was such a lease."""
+def set_lease_holder(tx: Transaction, lease: str, holder: Holder, at: str) -> bool:
+    """Make another process the holder. Return False if there is no such lease."""
     return tx.constant(GIVE, (*holder.columns, at, at, lease)).rowcount == 1
 
 
-def lend_lease(tx: Transaction, lease: str, *, lent: bool) -> bool:
-    """Count it no more, or again; whether that changed anything."""
-    return tx.constant(LEND, (int(lent), lease, int(lent))).rowcount == 1
+def set_lease_released(tx: Transaction, lease: str, *, released: bool) -> bool:
+    """Stop or resume counting a lease. Return False if nothing changed."""
+    return tx.constant(RELEASE, (int(released), lease, int(released))).rowcount == 1
 
 
-def see_lease(tx: Transaction, lease: str, at: str) -> None:
-    """Note when somebody last knew that its holder lives."""
+def touch_lease(tx: Transaction, lease: str, at: str) -> None:
+    """Store when the holder was last known to be alive."""
     tx.constant(SEEN, (at, lease))
 
 
 def remove_lease(tx: Transaction, lease: str) -> bool:
-    """Give its place back; whether there was one."""
+    """Delete a lease. Return False if there was none."""
     return tx.constant(REMOVE, (lease,)).rowcount == 1
 
 
-def remove_lease_of(tx: Transaction, lease: str, holder: Holder) -> bool:
-    """Give its place back if this is still its holder; whether it was."""
+def remove_lease_held_by(tx: Transaction, lease: str, holder: Holder) -> bool:
+    """Delete a lease if this is still its holder. Return False otherwise."""
     return tx.constant(REMOVE_OF, (lease, *holder.columns)).rowcount == 1
 
 
 def _lease(values: dict[str, Any]) -> Lease:
     fields = ("host", "boot_id", "pid_namespace", "pid", "start_ticks")
     holder = Holder(*(values.pop(name) for name in fields))
-    return Lease(**values | {"holder": holder, "lent": bool(values["lent"])})
+    return Lease(**values | {"holder": holder, "released": bool(values["released"])})
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one process wants in a pool. `wanted`: agents it would start now; None: unknown.
+    """What one process wants in a pool: how many agents it would start now (None: unknown).
 
-    `width` is the most that the project may run at once, over all pools; 0: no limit.
+    `width` is how many agents the project may run at once in all pools; 0 means no limit.
     """
 
     pool: str
@@ -250,7 +249,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A demand, with how many leases its project has: in this pool, and in all."""
+    """A demand, and how many leases its project has: in this pool, and in all."""
 
     demand: Demand
     active: int
@@ -270,45 +269,45 @@ _OF = """pool = ? AND project = ? AND host = ? AND boot_id = ? AND pid_namespace
 DROP = f"DELETE FROM demand WHERE {_OF}"  # noqa: S608
 RENEW = f"UPDATE demand SET updated_at = ? WHERE {_OF}"  # noqa: S608
 TAKE_ONE = f"UPDATE demand SET wanted = wanted - 1 WHERE {_OF} AND wanted > 0"  # noqa: S608
-# Counted by project, so that what others hold costs nothing.
+# Counted by project, so that other projects' leases are not read.
 CLAIMS = """
     SELECT d.project, d.host, d.boot_id, d.pid_namespace, d.engine_pid, d.start_ticks,
         d.updated_at, d.wanted, d.weight, d.width,
         (SELECT count(*) FROM leases l
-            WHERE l.project = d.project AND l.pool = d.pool AND l.lent = 0),
-        (SELECT count(*) FROM leases l WHERE l.project = d.project AND l.lent = 0)
+            WHERE l.project = d.project AND l.pool = d.pool AND l.released = 0),
+        (SELECT count(*) FROM leases l WHERE l.project = d.project AND l.released = 0)
     FROM demand d WHERE d.pool = ? AND (d.wanted IS NULL OR d.wanted > 0)
 """
 
 
 def put_demand(tx: Transaction, demand: Demand) -> None:
-    """Store what a process wants, in place of what it wanted before."""
+    """Store the demand of a process, replacing its earlier one."""
     how_much = (demand.wanted, demand.weight, demand.width, demand.updated_at)
     tx.constant(_PUT_DEMAND, (*_key(demand), *how_much))
 
 
 def drop_demand(tx: Transaction, demand: Demand) -> bool:
-    """Forget what a process wanted for a project; whether it wanted anything."""
+    """Delete a demand. Return False if there was none."""
     return tx.constant(DROP, _key(demand)).rowcount == 1
 
 
 def renew_demand(tx: Transaction, demand: Demand, at: str) -> None:
-    """Note when it was last said."""
+    """Store when a demand was last published."""
     tx.constant(RENEW, (at, *_key(demand)))
 
 
-def take_one(tx: Transaction, demand: Demand) -> None:
-    """One of the wanted agents is being started. A wish for none counts no more."""
+def reduce_demand(tx: Transaction, demand: Demand) -> None:
+    """Reduce a demand by one, because an agent is being started."""
     tx.constant(TAKE_ONE, _key(demand))
 
 
 def claims(tx: Transaction, pool: str) -> list[Claim]:
-    """All demand in a pool that wants anything, with what each project has."""
+    """Return all demand in a pool that is not zero, with the leases of each project."""
     return [_claim(pool, *row) for row in tx.constant(CLAIMS, (pool,))]
 
 
 def all_demand(tx: Transaction) -> list[Demand]:
-    """All demand in all pools, in the order of pools and projects."""
+    """Return all demand, ordered by pool and project."""
     found = [_demand(row) for row in tx.execute(select(demand)).mappings()]
     return sorted(found, key=lambda demand: (demand.pool, demand.project, demand.holder.columns))
 
@@ -329,27 +328,27 @@ def _demand(row: RowMapping) -> Demand:
     return Demand(row["pool"], row["project"], holder, **rest)
 
 
-_PUT_OVERLAY = """
-    INSERT INTO pools (pool, overlay) VALUES (?, ?)
-    ON CONFLICT (pool) DO UPDATE SET overlay = excluded.overlay
+_PUT_POOL_STATE = """
+    INSERT INTO pools (pool, adaptive_state) VALUES (?, ?)
+    ON CONFLICT (pool) DO UPDATE SET adaptive_state = excluded.adaptive_state
 """
-_FIND_OVERLAY = "SELECT overlay FROM pools WHERE pool = ?"
-_ALL_OVERLAYS = "SELECT pool, overlay FROM pools WHERE overlay <> ''"
+_FIND_POOL_STATE = "SELECT adaptive_state FROM pools WHERE pool = ?"
+_ALL_POOL_STATES = "SELECT pool, adaptive_state FROM pools WHERE adaptive_state <> ''"
 
 
-def put_overlay(tx: Transaction, pool: str, overlay: str) -> None:
-    """Store what is known of a pool, in place of what was known before."""
-    tx.constant(_PUT_OVERLAY, (pool, overlay))
+def put_pool_state(tx: Transaction, pool: str, state: str) -> None:
+    """Store the state of a pool's adaptive policy."""
+    tx.constant(_PUT_POOL_STATE, (pool, state))
 
 
-def find_overlay(tx: Transaction, pool: str) -> str:
-    """What is known of a pool; empty: nothing."""
-    return next((str(row[0]) for row in tx.constant(_FIND_OVERLAY, (pool,))), "")
+def find_pool_state(tx: Transaction, pool: str) -> str:
+    """Return the stored state of a pool's adaptive policy; empty if there is none."""
+    return next((str(row[0]) for row in tx.constant(_FIND_POOL_STATE, (pool,))), "")
 
 
-def all_overlays(tx: Transaction) -> dict[str, str]:
-    """The same of all pools of which something is known."""
-    found: list[Any] = list(tx.constant(_ALL_OVERLAYS))
+def all_pool_states(tx: Transaction) -> dict[str, str]:
+    """Return the stored states of all pools that have one."""
+    found: list[Any] = list(tx.constant(_ALL_POOL_STATES))
     return {row[0]: row[1] for row in found}
 
 
@@ -360,34 +359,34 @@ PRESENT = ""
 
 
 def after_turn(ended: int, present: int, weight: int) -> tuple[int, int]:
-    """Where a turn that begins now ends, and the present after it began.
+    """Return where a turn that begins now ends, and the new present.
 
-    Who was idle begins at the present, and has no claim to the past. The present always moves,
-    so that of two with the same claim the one who was served longer ago is next.
+    A project that was idle begins at the present: it has no claim to the past. The present always
+    moves, so that of two equal projects the one served longer ago is next.
     """
     begins = max(ended, present + 1)
     return begins + TURN // max(weight, 1), begins
 
 
 def take_turn(tx: Transaction, project: str, weight: int = 1) -> None:
-    """This project has its turn now."""
+    """Give this project its turn now."""
     known = _rows(tx)
     ends, present = after_turn(known.get(project, 0), known.get(PRESENT, 0), weight)
-    insert_or_update(tx, turns, {"project": project, "turn": ends})
-    insert_or_update(tx, turns, {"project": PRESENT, "turn": present})
+    insert_or_update(tx, scheduling_turns, {"project": project, "turn": ends})
+    insert_or_update(tx, scheduling_turns, {"project": PRESENT, "turn": present})
 
 
 def last_turns(tx: Transaction) -> dict[str, int]:
-    """Where the last turn of every project ended that had one; the lowest is next."""
+    """Return where each project's last turn ended; the lowest is next."""
     return {project: turn for project, turn in _rows(tx).items() if project != PRESENT}
 
 
 def _rows(tx: Transaction) -> dict[str, int]:
-    rows = tx.execute(select(turns)).mappings()
+    rows = tx.execute(select(scheduling_turns)).mappings()
     return {row["project"]: row["turn"] for row in rows}
 
 
-# Nothing that follows from a signal looks back farther.
+# No rule reads signals older than this.
 SIGNAL_RETENTION = timedelta(days=2)
 
 
@@ -400,7 +399,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One signal, with whose it is."""
+    """One provider signal, and the run, task, project and pool that it belongs to."""
 
     run: str
     pool: str
@@ -416,7 +415,7 @@ class Signal:
 
 
 def add_signals(tx: Transaction, signals: Iterable[Signal]) -> None:
-    """Keep signals of one run, in their order; what is old is forgotten."""
+    """Store signals of one run in their order, and delete old ones."""
     found = list(signals)
     if not found:
         return
@@ -433,7 +432,7 @@ def add_signals(tx: Transaction, signals: Iterable[Signal]) -> None:
 
 
 def signals_of_pool(tx: Transaction, pool: str, since: str = "") -> list[Signal]:
-    """What was heard in a pool since a moment, oldest first."""
+    """Return the signals of a pool since a time, oldest first."""
     table = limit_signals.c
     chosen = select(limit_signals).where(table.pool == pool, table.at >= since)
     rows = tx.execute(chosen.order_by(table.at, table.run, table.number)).mappings()
@@ -441,7 +440,7 @@ def signals_of_pool(tx: Transaction, pool: str, since: str = "") -> list[Signal]
 
 
 def met_since(tx: Transaction, since: str, most: int) -> list[Signal]:
-    """The newest that were heard in any pool since a moment, oldest first."""
+    """Return the newest signals of any pool since a time, oldest first."""
     table = limit_signals.c
     chosen = select(limit_signals).where(table.at >= since)
     rows = tx.execute(chosen.order_by(table.at.desc(), table.run, table.number).limit(most))

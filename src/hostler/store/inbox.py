@@ -22,7 +22,7 @@ from hostler.store.transaction import Transaction, batches, insert_if_absent, in
 class InboxRow:
     """One version of something on GitHub. `scope_number` is its issue or pull request.
 
-    `held_at`: since when it waits for its task to be unblocked.
+    `deferred_at`: since when it waits for its task to be unblocked.
     """
 
     repo_full_name: str
@@ -36,7 +36,7 @@ class InboxRow:
     sequence: int = 0
     received_at: str = ""
     consumed_at: str | None = None
-    held_at: str | None = None
+    deferred_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,11 +254,11 @@ def rows_to_look_at(tx: Transaction, repo: RepoName, kinds: Collection[str]) -> 
         inbox.c.consumed_at.is_(None),
         inbox.c.kind.in_(list(kinds)),
     )
-    found = list(tx.execute(select(inbox).where(pending, inbox.c.held_at.is_(None))).mappings())
+    found = list(tx.execute(select(inbox).where(pending, inbox.c.deferred_at.is_(None))).mappings())
     released = sorted(_held_threads(tx, repo) - blocked_threads(tx, repo))
     for batch in batches(released):
         here = inbox.c.scope_number.in_(batch)
-        rows = tx.execute(select(inbox).where(pending, inbox.c.held_at.is_not(None), here))
+        rows = tx.execute(select(inbox).where(pending, inbox.c.deferred_at.is_not(None), here))
         found += rows.mappings()
     return sorted((InboxRow(**row) for row in found), key=lambda row: row.sequence)
 
@@ -266,7 +266,9 @@ def rows_to_look_at(tx: Transaction, repo: RepoName, kinds: Collection[str]) -> 
 def hold(tx: Transaction, row: InboxRow) -> None:
     """Note that an event waits for its task to be unblocked."""
     same = inbox.c.sequence == row.sequence
-    tx.execute(update(inbox).where(same, inbox.c.held_at.is_(None)).values(held_at=tx.stamp()))
+    tx.execute(
+        update(inbox).where(same, inbox.c.deferred_at.is_(None)).values(deferred_at=tx.stamp())
+    )
 
 
 def count_held(tx: Transaction, repo: RepoName, threads: Collection[int]) -> int:
@@ -295,7 +297,7 @@ def _held(repo: RepoName) -> tuple[ColumnElement[bool], ...]:
     return (
         inbox.c.repo_full_name == str(repo),
         inbox.c.consumed_at.is_(None),
-        inbox.c.held_at.is_not(None),
+        inbox.c.deferred_at.is_not(None),
     )
 
 

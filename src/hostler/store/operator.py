@@ -16,7 +16,13 @@ from hostler.model import RepoName
 from hostler.store.engine.backend import Place
 from hostler.store.engine.errors import translated
 from hostler.store.engine.sqlite import Patience
-from hostler.store.schema import deeds, notices, operator_commands, pauses, runtime_operations
+from hostler.store.schema import (
+    audit_entries,
+    notices,
+    operator_commands,
+    pauses,
+    runtime_operations,
+)
 from hostler.store.store import make_backend
 from hostler.store.transaction import Transaction, insert_if_new, insert_or_update
 
@@ -247,13 +253,13 @@ def _operation(values: dict[str, Any]) -> Operation:
     return Operation(**values)
 
 
-# Everything, whatever its project.
+# The scope of a pause of all projects.
 ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """One pause. `since` is a stamp."""
+    """One pause."""
 
     scope: str
     since: str
@@ -262,19 +268,19 @@ class Pause:
 
 
 def project_scope(project: str) -> str:
-    """The scope of one project: the id of a repository in the settings."""
+    """Return the scope of one project: the id of a repository in the settings."""
     if not project:
         raise ValueError("a project has an id")
     return f"project:{project}"
 
 
 def project_of(scope: str) -> str:
-    """The project of a scope that is one project's."""
+    """Return the project of a project's scope."""
     return scope.removeprefix("project:")
 
 
 def pause(tx: Transaction, scope: str, by: str, why: str) -> bool:
-    """Hold a scope back; whether that is new. A pause in force keeps its moment and reason."""
+    """Pause a scope. Return False if it was paused already: time and reason stay."""
     if not scope:
         raise ValueError("a pause has a scope")
     row = {"scope": scope, "since": tx.stamp(), "by": by, "why": why}
@@ -282,22 +288,22 @@ def pause(tx: Transaction, scope: str, by: str, why: str) -> bool:
 
 
 def unpause(tx: Transaction, scope: str) -> bool:
-    """Let a scope go on; whether it was paused."""
+    """Remove a pause. Return False if there was none."""
     return tx.execute(delete(pauses).where(pauses.c.scope == scope)).rowcount == 1
 
 
 def all_pauses(tx: Transaction) -> dict[str, Pause]:
-    """Every pause in force, by its scope."""
+    """Return every pause by its scope."""
     rows = tx.execute(select(pauses)).mappings()
     return {row["scope"]: Pause(**row) for row in rows}
 
 
-# So many of a task are kept, the newest; a script may retry one for ever.
-KEPT = 50
+# Only the newest entries are kept: a script may retry a task for ever.
+MAX_ENTRIES_PER_TASK = 50
 
 
-class What(StrEnum):
-    """What somebody did."""
+class AuditAction(StrEnum):
+    """What a user did with a task."""
 
     ANSWERED = "answered"
     STOPPED = "stopped"
@@ -307,44 +313,48 @@ class What(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
-    """What somebody did, and why; an answer has its question, and since when that was asked."""
+class AuditEntry:
+    """What a user did with a task, and why. An answer has its question and when it was asked."""
 
     at: str
     by: str
-    what: What
+    what: AuditAction
     text: str = ""
     asked: str = ""
     asked_at: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the entry for JSON output."""
         return asdict(self)
 
 
-def add_deed(tx: Transaction, task: str, deed: Deed) -> None:
-    """Note what was done with a task, behind what was done before. Scope: tasks."""
-    of_task = deeds.c.task_id == task
-    newest = tx.execute(select(func.max(deeds.c.number)).where(of_task)).scalar() or 0
-    tx.execute(insert(deeds).values(task_id=task, number=newest + 1, **asdict(deed)))
-    tx.execute(delete(deeds).where(of_task, deeds.c.number <= newest + 1 - KEPT))
+def add_audit_entry(tx: Transaction, task: str, entry: AuditEntry) -> None:
+    """Store an audit entry of a task. Scope: tasks."""
+    of_task = audit_entries.c.task_id == task
+    newest = tx.execute(select(func.max(audit_entries.c.number)).where(of_task)).scalar() or 0
+    tx.execute(insert(audit_entries).values(task_id=task, number=newest + 1, **asdict(entry)))
+    tx.execute(
+        delete(audit_entries).where(
+            of_task, audit_entries.c.number <= newest + 1 - MAX_ENTRIES_PER_TASK
+        )
+    )
 
 
-def deeds_of(tx: Transaction, task: str) -> tuple[Deed, ...]:
-    """What was done with a task, oldest first."""
-    names = [deeds.c[name] for name in Deed.__dataclass_fields__]
-    chosen = select(*names).where(deeds.c.task_id == task).order_by(deeds.c.number)
+def audit_entries_of(tx: Transaction, task: str) -> tuple[AuditEntry, ...]:
+    """Return the audit entries of a task, oldest first."""
+    names = [audit_entries.c[name] for name in AuditEntry.__dataclass_fields__]
+    chosen = select(*names).where(audit_entries.c.task_id == task).order_by(audit_entries.c.number)
     rows = tx.execute(chosen).mappings()
-    return tuple(Deed(**{**row, "what": What(row["what"])}) for row in rows)
+    return tuple(AuditEntry(**{**row, "what": AuditAction(row["what"])}) for row in rows)
 
 
-def forget_deeds(tx: Transaction, tasks: Collection[str]) -> None:
-    """Those of tasks that are removed."""
-    tx.execute(delete(deeds).where(deeds.c.task_id.in_(tasks)))
+def delete_audit_entries(tx: Transaction, tasks: Collection[str]) -> None:
+    """Delete the audit entries of tasks that are removed."""
+    tx.execute(delete(audit_entries).where(audit_entries.c.task_id.in_(tasks)))
 
 
 class NoticeState(StrEnum):
-    """How far a notice has come. `told`: it was said elsewhere, and nothing is to be sent."""
+    """The delivery state of a notice. `told`: reported elsewhere, so nothing is sent."""
 
     TOLD = "told"
     QUEUED = "queued"
@@ -354,7 +364,7 @@ class NoticeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that a person should know, by the key of its cause."""
+    """Something that a user should know, by the key of its cause."""
 
     key: str
     occasion: str
@@ -369,44 +379,44 @@ class Notice:
 
 
 def add_notice(tx: Transaction, notice: Notice) -> bool:
-    """Keep a notice; whether its cause is new."""
+    """Store a notice. Return False if its cause is known already."""
     moments = {"created_at": tx.stamp(), "updated_at": tx.stamp()}
     values = asdict(notice) | moments | {"not_before": notice.not_before or tx.stamp()}
     return insert_if_new(tx, notices, values, key=("key",))
 
 
 def first_time(tx: Transaction, key: str, occasion: str) -> bool:
-    """Whether this is the first time that somebody is about to be told of a cause."""
+    """Return True if a cause is reported for the first time."""
     return add_notice(tx, Notice(key, occasion, state=NoticeState.TOLD))
 
 
 def queued_notices(tx: Transaction) -> list[Notice]:
-    """What is to be sent, the first that is due first."""
+    """Return the notices to send, the first due first."""
     chosen = select(notices).where(notices.c.state == NoticeState.QUEUED.value)
     rows = tx.execute(chosen.order_by(notices.c.not_before, notices.c.key)).mappings()
     return [_notice(dict(row)) for row in rows]
 
 
 def known_notices(tx: Transaction, keys: list[str]) -> set[str]:
-    """Which of these causes were told of, or are about to be."""
+    """Return the keys that were reported, or are about to be."""
     found = select(notices.c.key).where(notices.c.key.in_(keys))
     return set(tx.execute(found).scalars()) if keys else set()
 
 
 def change_notice(tx: Transaction, key: str, **values: Any) -> None:
-    """Store what became of a notice."""
+    """Update a notice after an attempt to send it."""
     changed = values | {"updated_at": tx.stamp()}
     tx.execute(update(notices).where(notices.c.key == key).values(changed))
 
 
 def count_notices(tx: Transaction, state: NoticeState) -> int:
-    """How many notices are in a state."""
+    """Return how many notices are in a state."""
     chosen = select(func.count()).select_from(notices).where(notices.c.state == state.value)
     return int(tx.execute(chosen).scalar_one())
 
 
 def forget_notices(tx: Transaction, before: str) -> None:
-    """Let go of what was settled before a moment. Causes carry moments of their own."""
+    """Delete notices that were settled before a time."""
     settled = notices.c.state != NoticeState.QUEUED.value
     tx.execute(delete(notices).where(settled, notices.c.updated_at < before))
 
@@ -416,7 +426,7 @@ def _notice(row: dict[str, Any]) -> Notice:
     return Notice(**row | {"state": NoticeState(row["state"])})
 
 
-# Columns are named one by one: a later layout may have more of them.
+# Columns are named one by one: a later schema may have more of them.
 _STEP = select(runtime_operations.c.status, runtime_operations.c.detail).where(
     runtime_operations.c.op_name == RESTART
 )
@@ -427,7 +437,7 @@ _RUNNING = and_(
 
 
 def peek_step(place: Place, clock: Clock, patience: Patience) -> Step | None:
-    """The step of the restart that runs; None if none does, or nobody can say."""
+    """Return the step of the running restart; None if none runs or it is unknown."""
     backend = make_backend(place, clock, patience)
     try:
         with translated(place, reading=True), backend.reading() as connection:
@@ -440,7 +450,7 @@ def peek_step(place: Place, clock: Clock, patience: Patience) -> Step | None:
 
 
 def leave_step(place: Place, clock: Clock, patience: Patience, step: Step) -> None:
-    """Note the step of the restart that runs, for a program of the layout that is there."""
+    """Store the step of the running restart, whatever the database's schema revision."""
     backend = make_backend(place, clock, patience)
     try:
         with translated(place), backend.writing(("operations",), relaxed=False) as connection:

@@ -51,12 +51,12 @@ class PullRow:
 class Floors:
     """The newest comments of an issue that went to an agent, and that were sent to the PR.
 
-    `heard_from`: words that are older are not for agents; empty: there is no such moment.
+    `comments_since`: words that are older are not for agents; empty: there is no such moment.
     """
 
     pre_pr_last_consumed_comment_id: int = 0
     post_pr_last_redirected_comment_id: int = 0
-    heard_from: str = ""
+    comments_since: str = ""
 
 
 def add_pull(tx: Transaction, pull: PullRow) -> bool:
@@ -119,13 +119,17 @@ def comment_floors(tx: Transaction, repo: RepoName, issue: int) -> Floors:
     table = issue_comment_cursors
     chosen = and_(table.c.repo_full_name == str(repo), table.c.issue_number == issue)
     found = tx.execute(select(table).where(chosen)).mappings().one_or_none()
-    return Floors(**{name: found[name] for name in (*_FLOORS, "heard_from")}) if found else Floors()
+    return (
+        Floors(**{name: found[name] for name in (*_FLOORS, "comments_since")})
+        if found
+        else Floors()
+    )
 
 
 def hear_from(tx: Transaction, repo: RepoName, issue: int, moment: str) -> None:
     """Words about an issue that are older than this moment of GitHub's are not for agents."""
     where = {"repo_full_name": str(repo), "issue_number": issue, "updated_at": tx.stamp()}
-    insert_or_update(tx, issue_comment_cursors, where | {"heard_from": moment})
+    insert_or_update(tx, issue_comment_cursors, where | {"comments_since": moment})
 
 
 def ask_for_scan(tx: Transaction, pull: PullRow) -> None:

@@ -24,8 +24,8 @@ from hostler.store.inbox import FeedbackScan, Stored, Watermark, add_inbox_row
 from hostler.store.outbox import TokenEvent, next_attempts, next_status
 from hostler.store.schema import (
     action_tokens,
-    feed_chains,
-    moved_pulls,
+    changed_pull_requests,
+    feed_pages,
     poll_cursors,
     poll_hours,
     repositories,
@@ -346,16 +346,16 @@ def _token(row: dict[str, Any]) -> ActionToken:
 PULL_SURFACES = (Surface.PR_REVIEW_COMMENTS, Surface.PR_ISSUE_COMMENTS)
 
 
-def find_chain(tx: Transaction, repo: RepoName, surface: str, number: int) -> str:
+def find_feed_pages(tx: Transaction, repo: RepoName, surface: str, number: int) -> str:
     """The stored pages of a list; empty where there are none."""
-    statement = select(feed_chains.c.pages).where(_chain(repo, surface, number))
+    statement = select(feed_pages.c.pages).where(_chain(repo, surface, number))
     return tx.execute(statement).scalar() or ""
 
 
-def chains_at(tx: Transaction, repo: RepoName, number: int) -> dict[str, str]:
+def feed_pages_of_thread(tx: Transaction, repo: RepoName, number: int) -> dict[str, str]:
     """The stored pages of all lists of one scope, by surface."""
-    chosen = and_(feed_chains.c.repo_full_name == str(repo), feed_chains.c.scope_number == number)
-    rows = tx.execute(select(feed_chains).where(chosen)).mappings()
+    chosen = and_(feed_pages.c.repo_full_name == str(repo), feed_pages.c.scope_number == number)
+    rows = tx.execute(select(feed_pages).where(chosen)).mappings()
     return {row["surface"]: row["pages"] for row in rows}
 
 
@@ -366,10 +366,10 @@ def cursors_at(tx: Transaction, repo: RepoName, number: int) -> dict[Surface, Po
     return {cursor.surface: cursor for cursor in found}
 
 
-def save_chain(tx: Transaction, repo: RepoName, surface: str, number: int, pages: str) -> None:
+def save_feed_pages(tx: Transaction, repo: RepoName, surface: str, number: int, pages: str) -> None:
     """Keep the pages of a list; empty: keep none."""
     if not pages:
-        tx.execute(delete(feed_chains).where(_chain(repo, surface, number)))
+        tx.execute(delete(feed_pages).where(_chain(repo, surface, number)))
         return
     row = {
         "repo_full_name": str(repo),
@@ -378,27 +378,32 @@ def save_chain(tx: Transaction, repo: RepoName, surface: str, number: int, pages
         "pages": pages,
         "updated_at": tx.stamp(),
     }
-    insert_or_update(tx, feed_chains, row)
+    insert_or_update(tx, feed_pages, row)
 
 
-def mark_moved(tx: Transaction, repo: RepoName, numbers: Iterable[int]) -> None:
+def mark_pull_requests_changed(tx: Transaction, repo: RepoName, numbers: Iterable[int]) -> None:
     """These pull requests are to be fetched."""
     for number in numbers:
         row = {"repo_full_name": str(repo), "pr_number": number, "marked_at": tx.stamp()}
-        insert_if_absent(tx, moved_pulls, row)
+        insert_if_absent(tx, changed_pull_requests, row)
 
 
-def pulls_moved(tx: Transaction, repo: RepoName) -> list[int]:
+def list_changed_pull_requests(tx: Transaction, repo: RepoName) -> list[int]:
     """Pull requests that are to be fetched, those marked first first."""
-    chosen = select(moved_pulls.c.pr_number).where(moved_pulls.c.repo_full_name == str(repo))
-    order = (moved_pulls.c.marked_at, moved_pulls.c.pr_number)
+    chosen = select(changed_pull_requests.c.pr_number).where(
+        changed_pull_requests.c.repo_full_name == str(repo)
+    )
+    order = (changed_pull_requests.c.marked_at, changed_pull_requests.c.pr_number)
     return [int(number) for number in tx.execute(chosen.order_by(*order)).scalars()]
 
 
-def clear_moved(tx: Transaction, repo: RepoName, number: int) -> None:
+def clear_changed_pull_request(tx: Transaction, repo: RepoName, number: int) -> None:
     """This one was fetched, in this transaction."""
-    same = and_(moved_pulls.c.repo_full_name == str(repo), moved_pulls.c.pr_number == number)
-    tx.execute(delete(moved_pulls).where(same))
+    same = and_(
+        changed_pull_requests.c.repo_full_name == str(repo),
+        changed_pull_requests.c.pr_number == number,
+    )
+    tx.execute(delete(changed_pull_requests).where(same))
 
 
 def threads_in_step(tx: Transaction, repo: RepoName) -> set[int]:
@@ -432,13 +437,13 @@ def _threads(repo: RepoName, numbers: Collection[int]) -> ColumnElement[bool]:
 
 def _chain(repo: RepoName, surface: str, number: int) -> ColumnElement[bool]:
     return and_(
-        feed_chains.c.repo_full_name == str(repo),
-        feed_chains.c.surface == str(surface),
-        feed_chains.c.scope_number == number,
+        feed_pages.c.repo_full_name == str(repo),
+        feed_pages.c.surface == str(surface),
+        feed_pages.c.scope_number == number,
     )
 
 
-KEPT = timedelta(hours=24)
+POLL_HISTORY = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,7 +483,9 @@ def add_polls(tx: Transaction, project: str, more: Polls) -> None:
     hour = format_timestamp(tx.now().replace(minute=0, second=0, microsecond=0))
     known = polls_since(tx, hour).get(project, Polls())
     insert_or_update(tx, poll_hours, {"project": project, "hour": hour, **asdict(known + more)})
-    tx.execute(delete(poll_hours).where(poll_hours.c.hour < format_timestamp(tx.now() - KEPT)))
+    tx.execute(
+        delete(poll_hours).where(poll_hours.c.hour < format_timestamp(tx.now() - POLL_HISTORY))
+    )
 
 
 def polls_since(tx: Transaction, since: str) -> dict[str, Polls]:

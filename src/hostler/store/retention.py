@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from hostler.errors import StoreConflict
 from hostler.store.inbox import InboxRow
-from hostler.store.operator import forget_deeds, remove_commands, threads_commanded
+from hostler.store.operator import delete_audit_entries, remove_commands, threads_commanded
 from hostler.store.outbox import OPEN, WriteState
 from hostler.store.pull_requests import WATCHED
 from hostler.store.runs import OPEN as OPEN_RUNS
@@ -196,7 +196,7 @@ def remove_tasks(tx: Transaction, members: Sequence[OldTask]) -> None:
     pulls = [thread for theirs in _pulls_of(tx, names).values() for thread in theirs]
     for batch in batches(names):
         tx.execute(delete(runs).where(runs.c.task_id.in_(batch)))
-        forget_deeds(tx, batch)
+        delete_audit_entries(tx, batch)
         tx.execute(delete(tasks).where(tasks.c.id.in_(batch)))
     _forget(tx, "pr_number", (pull_requests, feedback_events), pulls)
     issues = {task.thread for task in members if task.thread is not None}
@@ -575,5 +575,5 @@ def remove_task(tx: Transaction, task: str) -> bool:
     if open_runs(tx, task_id=task):
         return False
     tx.execute(delete(runs).where(runs.c.task_id == task))
-    forget_deeds(tx, [task])
+    delete_audit_entries(tx, [task])
     return tx.execute(delete(tasks).where(tasks.c.id == task)).rowcount == 1

@@ -80,9 +80,9 @@ class Run:
     exited_at: str | None = None
     finishing_at: str | None = None
     ended_at: str | None = None
-    lent_at: str | None = None
-    lent_by: str | None = None
-    back_wanted_at: str | None = None
+    slot_released_at: str | None = None
+    slot_released_by: str | None = None
+    slot_requested_at: str | None = None
 
 
 def add_run(tx: Transaction, run: Run) -> None:
@@ -177,7 +177,7 @@ def set_stop(tx: Transaction, run: str, why: str) -> bool:
     return tx.execute(update(runs).where(*chosen).values(stop_why=why)).rowcount == 1
 
 
-def lend_place(tx: Transaction, run: str, by: str) -> bool:
+def release_run_slot(tx: Transaction, run: str, by: str) -> bool:
     """A run waits for others and does not count meanwhile; whether it counted before.
 
     `by` is the identity of the process that waits, as JSON.
@@ -185,22 +185,30 @@ def lend_place(tx: Transaction, run: str, by: str) -> bool:
     chosen = (
         runs.c.run == run,
         runs.c.state == RunState.RUNNING.value,
-        runs.c.lent_at.is_(None),
+        runs.c.slot_released_at.is_(None),
     )
-    values = {"lent_at": tx.stamp(), "lent_by": by, "back_wanted_at": None}
+    values = {"slot_released_at": tx.stamp(), "slot_released_by": by, "slot_requested_at": None}
     return tx.execute(update(runs).where(*chosen).values(values)).rowcount == 1
 
 
-def want_back(tx: Transaction, run: str) -> bool:
+def request_run_slot(tx: Transaction, run: str) -> bool:
     """A run that lent its place asks for it again; whether it had lent it."""
-    chosen = (runs.c.run == run, runs.c.lent_at.is_not(None), runs.c.back_wanted_at.is_(None))
-    return tx.execute(update(runs).where(*chosen).values(back_wanted_at=tx.stamp())).rowcount == 1
+    chosen = (
+        runs.c.run == run,
+        runs.c.slot_released_at.is_not(None),
+        runs.c.slot_requested_at.is_(None),
+    )
+    return (
+        tx.execute(update(runs).where(*chosen).values(slot_requested_at=tx.stamp())).rowcount == 1
+    )
 
 
-def regain_place(tx: Transaction, run: Run) -> Run:
+def return_run_slot(tx: Transaction, run: Run) -> Run:
     """A run counts again."""
     statement = update(runs).where(runs.c.run == run.run)
-    tx.execute(statement.values(lent_at=None, lent_by=None, back_wanted_at=None))
+    tx.execute(
+        statement.values(slot_released_at=None, slot_released_by=None, slot_requested_at=None)
+    )
     found = find_run(tx, run.run)
     assert found is not None
     return found

@@ -30,39 +30,39 @@ metadata = MetaData(
 )
 
 
-# GitHub's ids outgrew 32 bits, which is all that INTEGER has on PostgreSQL.
+# GitHub's ids exceed 32 bits, which is all that INTEGER has on PostgreSQL.
 BIG = BigInteger().with_variant(Integer, "sqlite")
 EMPTY = text("''")
 ZERO = text("0")
 
 
-class StampNow(FunctionElement[str]):
-    """This moment as stored text, said by the database."""
+class UtcNow(FunctionElement[str]):
+    """The current UTC time in the stored format, as an SQL expression."""
 
     type = Text()
-    name = "stamp_now"
+    name = "utc_now"
     inherit_cache = True
 
 
-@compiles(StampNow, "sqlite")
-def _sqlite(_element: StampNow, _compiler: Any, **_options: Any) -> str:
+@compiles(UtcNow, "sqlite")
+def _sqlite(_element: UtcNow, _compiler: Any, **_options: Any) -> str:
     return "strftime('%Y-%m-%dT%H:%M:%fZ','now')"
 
 
-@compiles(StampNow, "postgresql")
-def _postgresql(_element: StampNow, _compiler: Any, **_options: Any) -> str:
+@compiles(UtcNow, "postgresql")
+def _postgresql(_element: UtcNow, _compiler: Any, **_options: Any) -> str:
     return "to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 
 
-turns = Table(
-    "turns",
+scheduling_turns = Table(
+    "scheduling_turns",
     metadata,
     Column("project", Text, primary_key=True),
     Column("turn", BIG, nullable=False),
 )
 
 
-# Everything GitHub showed us, whole, in the order of arrival. A new version is a new event key.
+# Every event received from GitHub, in order of arrival. A new version has a new event key.
 inbox = Table(
     "inbox",
     metadata,
@@ -75,11 +75,11 @@ inbox = Table(
     Column("author", Text, nullable=False),
     Column("updated_at", Text, nullable=False),
     Column("payload", Text, nullable=False),
-    Column("received_at", Text, nullable=False, server_default=StampNow()),
+    Column("received_at", Text, nullable=False, server_default=UtcNow()),
     Column("consumed_at", Text, nullable=True),
-    Column("held_at", Text, nullable=True),
+    Column("deferred_at", Text, nullable=True),
     UniqueConstraint("repo_full_name", "event_key"),
-    Index("ix_inbox_pending", "repo_full_name", "consumed_at", "scope_number", "held_at"),
+    Index("ix_inbox_pending", "repo_full_name", "consumed_at", "scope_number", "deferred_at"),
 )
 
 # Every write to GitHub, one row per token of action_tokens.
@@ -106,14 +106,14 @@ outbox = Table(
     Column("result_id", BIG, nullable=True),
     Column("result_number", BIG, nullable=True),
     Column("result_url", Text, nullable=True),
-    Column("created_at", Text, nullable=False, server_default=StampNow()),
-    Column("updated_at", Text, nullable=False, server_default=StampNow()),
+    Column("created_at", Text, nullable=False, server_default=UtcNow()),
+    Column("updated_at", Text, nullable=False, server_default=UtcNow()),
     UniqueConstraint("repo_full_name", "token"),
     Index("ix_outbox_state", "state", "sequence"),
     Index("ix_outbox_result", "repo_full_name", "result_id"),
 )
 
-# What people said about a pull request, until an agent has answered it.
+# Comments on pull requests, until an agent has addressed them.
 feedback_events = Table(
     "feedback_events",
     metadata,
@@ -124,34 +124,34 @@ feedback_events = Table(
     Column("kind", Text, nullable=False),
     Column("comment_id", BIG, nullable=False),
     Column("updated_at", Text, nullable=False),
-    Column("created_at", Text, nullable=False, server_default=StampNow()),
+    Column("created_at", Text, nullable=False, server_default=UtcNow()),
     Column("processed_at", Text, nullable=True),
     Index("ix_feedback_events_pending", "repo_full_name", "pr_number", "processed_at"),
 )
 
 
 # The pages of the last complete reading of a list, with their ETags, as JSON.
-feed_chains = Table(
-    "github_feed_chains",
+feed_pages = Table(
+    "github_feed_pages",
     metadata,
     Column("repo_full_name", Text, primary_key=True),
     Column("surface", Text, primary_key=True),
     Column("scope_number", BIG, primary_key=True, autoincrement=False),
     Column("pages", Text, nullable=False),
-    Column("updated_at", Text, nullable=False, server_default=StampNow()),
+    Column("updated_at", Text, nullable=False, server_default=UtcNow()),
 )
 
-# Pull requests that a feed has shown to be changed, until they were fetched.
-moved_pulls = Table(
-    "github_moved_pulls",
+# Pull requests that a feed has reported as changed, until they are fetched.
+changed_pull_requests = Table(
+    "github_changed_pull_requests",
     metadata,
     Column("repo_full_name", Text, primary_key=True),
     Column("pr_number", BIG, primary_key=True, autoincrement=False),
-    Column("marked_at", Text, nullable=False, server_default=StampNow()),
+    Column("marked_at", Text, nullable=False, server_default=UtcNow()),
 )
 
 
-# One piece of work for an agent: one per issue and flow. A task by hand has no repository.
+# One piece of work for an agent: one per issue and flow. A manual task has no repository.
 tasks = Table(
     "tasks",
     metadata,
@@ -188,8 +188,8 @@ tasks = Table(
     Column("parent_task", Text, nullable=True),
     Column("status_token", Text, nullable=False, server_default=EMPTY),
     Column("status_digest", Text, nullable=False, server_default=EMPTY),
-    Column("created_at", Text, nullable=False, server_default=StampNow()),
-    Column("updated_at", Text, nullable=False, server_default=StampNow()),
+    Column("created_at", Text, nullable=False, server_default=UtcNow()),
+    Column("updated_at", Text, nullable=False, server_default=UtcNow()),
     Column("prompt", Text, nullable=False, server_default=EMPTY),
     Column("cwd", Text, nullable=False, server_default=EMPTY),
     Column("env", Text, nullable=False, server_default=text("'[]'")),
@@ -206,7 +206,7 @@ tasks = Table(
     Index("ix_tasks_updated_at", "updated_at"),
 )
 
-# Issues that tasks depend on, as they were last seen.
+# Issues that tasks depend on, in their last known state.
 issue_states = Table(
     "issue_states",
     metadata,
@@ -217,7 +217,7 @@ issue_states = Table(
     Column("seen_at", Text, nullable=False),
 )
 
-# Every pull request of ours, as long as we know it.
+# Every pull request that Hostler opened.
 pull_requests = Table(
     "pull_requests",
     metadata,
@@ -230,13 +230,13 @@ pull_requests = Table(
     Column("last_seen_head_sha", Text, nullable=False, server_default=EMPTY),
     Column("turns_without_person", Integer, nullable=False, server_default=ZERO),
     Column("url", Text, nullable=False, server_default=EMPTY),
-    Column("created_at", Text, nullable=False, server_default=StampNow()),
-    Column("updated_at", Text, nullable=False, server_default=StampNow()),
+    Column("created_at", Text, nullable=False, server_default=UtcNow()),
+    Column("updated_at", Text, nullable=False, server_default=UtcNow()),
     Index("ix_pull_requests_status", "repo_full_name", "status"),
     Index("ix_pull_requests_task", "task"),
 )
 
-# Which comments of an issue went to an agent before its pull request, and which were sent there.
+# Which comments of an issue went to an agent before its pull request, and which were redirected.
 issue_comment_cursors = Table(
     "issue_comment_cursors",
     metadata,
@@ -244,12 +244,11 @@ issue_comment_cursors = Table(
     Column("issue_number", BIG, primary_key=True, autoincrement=False),
     Column("pre_pr_last_consumed_comment_id", BIG, nullable=False, server_default=ZERO),
     Column("post_pr_last_redirected_comment_id", BIG, nullable=False, server_default=ZERO),
-    Column("updated_at", Text, nullable=False, server_default=StampNow()),
-    Column("heard_from", Text, nullable=False, server_default=EMPTY),
+    Column("updated_at", Text, nullable=False, server_default=UtcNow()),
+    Column("comments_since", Text, nullable=False, server_default=EMPTY),
 )
 
-# Other versions of one thing, everything on one thread, and what was said about one issue; words
-# are found by their comment too.
+# Find other versions of an object, all events of a thread, comments of an issue, and one comment.
 Index("ix_inbox_object", inbox.c.repo_full_name, inbox.c.kind, inbox.c.object_id)
 Index("ix_inbox_thread", inbox.c.repo_full_name, inbox.c.scope_number, inbox.c.kind)
 Index(
@@ -266,9 +265,9 @@ Index(
 )
 
 
-# Of a task, by the order in which it was done. `asked` and `asked_at`: the question before it.
-deeds = Table(
-    "deeds",
+# What users did with a task, in order. `asked` and `asked_at`: the question that was answered.
+audit_entries = Table(
+    "audit_entries",
     metadata,
     Column("task_id", Text, primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
@@ -321,12 +320,12 @@ runs = Table(
     Column("exited_at", Text, nullable=True),
     Column("finishing_at", Text, nullable=True),
     Column("ended_at", Text, nullable=True),
-    Column("lent_at", Text, nullable=True),
-    Column("lent_by", Text, nullable=True),
-    Column("back_wanted_at", Text, nullable=True),
+    Column("slot_released_at", Text, nullable=True),
+    Column("slot_released_by", Text, nullable=True),
+    Column("slot_requested_at", Text, nullable=True),
     UniqueConstraint("task_id", "fence"),
-    # One task never has two live agents: the database itself says no. For PostgreSQL the same
-    # condition is added there: here it would load that dialect at every start.
+    # A task never has two live agents: the database enforces it. The condition for PostgreSQL is
+    # added there, since importing its dialect here would slow every start.
     Index("ix_runs_open", "task_id", unique=True, sqlite_where=NOT_ENDED),
     Index("ix_runs_state", "state"),
     Index("ix_runs_exited_at", "exited_at"),
@@ -343,7 +342,7 @@ pauses = Table(
 )
 
 
-# One row per cause: a restart repeats nothing.
+# One row per cause, so that a restart repeats no notice.
 notices = Table(
     "notices",
     metadata,
@@ -356,13 +355,13 @@ notices = Table(
     Column("attempts", Integer, nullable=False, server_default=text("0")),
     Column("not_before", Text, nullable=False),
     Column("last_error", Text, nullable=False, server_default=EMPTY),
-    Column("created_at", Text, nullable=False, server_default=StampNow()),
-    Column("updated_at", Text, nullable=False, server_default=StampNow()),
+    Column("created_at", Text, nullable=False, server_default=UtcNow()),
+    Column("updated_at", Text, nullable=False, server_default=UtcNow()),
     Index("ix_notices_state", "state", "not_before"),
 )
 
 
-# Every command that was heard, for good: who said what where, and what became of it.
+# Every operator command, for good: who wrote it where, and its result.
 operator_commands = Table(
     "operator_commands",
     metadata,
@@ -375,15 +374,15 @@ operator_commands = Table(
     Column("arguments", Text, nullable=False, server_default=text("'{}'")),
     Column("status", Text, nullable=False),
     Column("result", Text, nullable=False, server_default=text("''")),
-    # When GitHub says that it was said: commands are carried out in this order.
+    # GitHub's time of the comment: commands are executed in this order.
     Column("said_at", Text, nullable=False),
-    Column("created_at", Text, nullable=False, server_default=StampNow()),
-    Column("updated_at", Text, nullable=False, server_default=StampNow()),
+    Column("created_at", Text, nullable=False, server_default=UtcNow()),
+    Column("updated_at", Text, nullable=False, server_default=UtcNow()),
     Index("ix_operator_commands_status", "repo_full_name", "status"),
     Index("ix_operator_commands_thread", "repo_full_name", "thread_number"),
 )
 
-# What is to be done with the service as a whole; one row for each kind of it.
+# Operations on the whole service, one row for each kind.
 runtime_operations = Table(
     "runtime_operations",
     metadata,
@@ -393,12 +392,12 @@ runtime_operations = Table(
     Column("command_key", Text, nullable=True),
     Column("repo_full_name", Text, nullable=True),
     Column("detail", Text, nullable=False, server_default=text("''")),
-    Column("created_at", Text, nullable=False, server_default=StampNow()),
-    Column("updated_at", Text, nullable=False, server_default=StampNow()),
+    Column("created_at", Text, nullable=False, server_default=UtcNow()),
+    Column("updated_at", Text, nullable=False, server_default=UtcNow()),
 )
 
 
-# One row per signal; the same one again and again in one look at a stream is one row.
+# One row per signal; repetitions within one reading of a stream are one row.
 limit_signals = Table(
     "limit_signals",
     metadata,
@@ -419,7 +418,7 @@ limit_signals = Table(
 )
 
 
-# A pool as it was at a moment; what stays as it is makes a row every few minutes alone.
+# A sample of a pool. An unchanged pool gets one every few minutes only.
 pool_samples = Table(
     "pool_samples",
     metadata,
@@ -433,7 +432,7 @@ pool_samples = Table(
     Index("ix_pool_samples_at", "at"),
 )
 
-# Looks at a repository that were over in an hour: how many, how late, and the last of them.
+# Polls of a repository that completed in an hour: how many, how late, and the last of them.
 poll_hours = Table(
     "poll_hours",
     metadata,
@@ -451,7 +450,7 @@ poll_hours = Table(
 )
 
 
-# One per agent that runs or is about to. The holder is a process, known beyond doubt.
+# One per agent that runs or is about to. The holder is a process.
 leases = Table(
     "leases",
     metadata,
@@ -467,17 +466,17 @@ leases = Table(
     Column("pid_namespace", Text, nullable=False),
     Column("pid", BIG, nullable=False),
     Column("start_ticks", BIG, nullable=False),
-    Column("lent", Integer, nullable=False, server_default=ZERO),
+    Column("released", Integer, nullable=False, server_default=ZERO),
     Column("acquired_at", Text, nullable=False),
     Column("attached_at", Text, nullable=True),
     Column("seen_at", Text, nullable=False),
-    # What is neither would be counted by nobody.
-    CheckConstraint("lent IN (0, 1)", name="ck_leases_lent"),
-    Index("ix_leases_pool", "pool", "lent"),
-    Index("ix_leases_project", "project", "pool", "lent"),
+    # Any other value would be counted by no query.
+    CheckConstraint("released IN (0, 1)", name="ck_leases_lent"),
+    Index("ix_leases_pool", "pool", "released"),
+    Index("ix_leases_project", "project", "pool", "released"),
 )
 
-# One per process that has work for a project in a pool; no number: it does not know how much.
+# One per process that has work for a project in a pool; no number: it is unknown.
 demand = Table(
     "demand",
     metadata,
@@ -494,7 +493,7 @@ demand = Table(
     Column("updated_at", Text, nullable=False),
 )
 
-# What we learned of a pool. Its cap is the operator's, and stands in governor.json.
+# What is known of a pool. Its cap is the operator's, in governor.json.
 pools = Table(
     "pools",
     metadata,
@@ -502,14 +501,14 @@ pools = Table(
     Column("parked_at", Text, nullable=True),
     Column("parked_until", Text, nullable=True),
     Column("parked_why", Text, nullable=False, server_default=EMPTY),
-    # JSON; empty: nothing yet. Only the governor looks into it.
-    Column("overlay", Text, nullable=False, server_default=EMPTY),
-    # The one run on whose word it is closed; empty: on more than that.
+    # JSON, empty if there is none. Only the governor reads it.
+    Column("adaptive_state", Text, nullable=False, server_default=EMPTY),
+    # The only run that reported the limit; empty if there are others.
     Column("parked_run", Text, nullable=False, server_default=EMPTY),
 )
 
 
-# Facts about the database itself: its id, when and by which program it was made.
+# Facts about the database: its id, and when and by which program it was created.
 store_meta = Table(
     "store_meta",
     metadata,
@@ -517,13 +516,13 @@ store_meta = Table(
     Column("value", Text, nullable=False),
 )
 
-# The repositories we know. GitHub's number stays when a repository is renamed.
+# Known repositories. GitHub's id stays when a repository is renamed.
 repositories = Table(
     "repositories",
     metadata,
     Column("repo_full_name", Text, primary_key=True),
     Column("github_id", BIG, nullable=True, unique=True),
-    Column("added_at", Text, nullable=False, server_default=StampNow()),
+    Column("added_at", Text, nullable=False, server_default=UtcNow()),
 )
 
 # How far each stream of comments has been read.
@@ -536,7 +535,7 @@ poll_cursors = Table(
     Column("last_updated_at", Text, nullable=False),
     Column("last_comment_id", BIG, nullable=False),
     Column("bootstrap_complete", Integer, nullable=False, server_default=text("0")),
-    Column("updated_at", Text, nullable=False, server_default=StampNow()),
+    Column("updated_at", Text, nullable=False, server_default=UtcNow()),
 )
 
 # Every outgoing write, by its token.
@@ -552,8 +551,8 @@ action_tokens = Table(
     Column("attempt_count", Integer, nullable=False, server_default=text("0")),
     Column("observed_comment_id", BIG, nullable=True),
     Column("observed_updated_at", Text, nullable=True),
-    Column("created_at", Text, nullable=False, server_default=StampNow()),
-    Column("updated_at", Text, nullable=False, server_default=StampNow()),
+    Column("created_at", Text, nullable=False, server_default=UtcNow()),
+    Column("updated_at", Text, nullable=False, server_default=UtcNow()),
     Index(
         "ix_action_tokens_scope_status", "repo_full_name", "scope_kind", "scope_number", "status"
     ),
@@ -562,5 +561,5 @@ action_tokens = Table(
 
 
 def tables_with_a_repository() -> list[Table]:
-    """Tables whose rows belong to a repository: a rename must reach all of them."""
+    """Return the tables whose rows belong to a repository: a rename must reach all of them."""
     return [table for table in metadata.sorted_tables if "repo_full_name" in table.c]

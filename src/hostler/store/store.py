@@ -22,7 +22,7 @@ from hostler.store.transaction import Transaction, metered
 
 
 class Changes:
-    """Counts the commits that this process knows of, and wakes those who wait for one."""
+    """Counts the commits that this process knows of, and wakes threads that wait for one."""
 
     def __init__(
         self, clock: Clock, version: Callable[[], int], poll_seconds: float | None
@@ -36,13 +36,13 @@ class Changes:
         self._seen: int | None = None
 
     def mark(self) -> int:
-        """Where we are now. A later commit, whosever it is, leads to another mark."""
+        """Return a number that changes with every commit of any process."""
         version = self._version()
         with self._guard:
             return self._noticed(version)
 
     def wait(self, since: int, timeout: float | None) -> int:
-        """Block until the mark is no longer `since`, or the time is over; the present mark."""
+        """Block until the number differs from `since`, or the timeout; return the number."""
         end = None if timeout is None else self._clock.monotonic() + timeout
         wakeup = self._clock.wakeup()
         with self._guard:
@@ -60,17 +60,17 @@ class Changes:
                 self._waiters.discard(wakeup)
 
     def committed(self) -> None:
-        """This process has committed."""
+        """Count a commit of this process."""
         with self._guard:
             if self._seen is not None:
-                # Our own commit changes the number too; taking it now saves a second waking.
+                # This commit changes the version too; reading it now saves a second wakeup.
                 with suppress(StoreError):
                     self._seen = self._version()
             self._count += 1
         self.wake()
 
     def wake(self) -> None:
-        """Have every waiter look."""
+        """Wake every waiter."""
         with self._guard:
             for wakeup in self._waiters:
                 wakeup.set()
@@ -102,15 +102,15 @@ class Store:
         return self._backend.place
 
     def repo(self, name: str | RepoName) -> Repo:
-        """What is stored about one repository."""
+        """Return the rows of one repository."""
         return Repo(RepoName.parse(name) if isinstance(name, str) else name)
 
     @contextmanager
     def write(self, *scopes: str, relaxed: bool = False) -> Iterator[Transaction]:
-        """One write transaction: stored when the block ends, undone when it raises.
+        """Run one write transaction: committed when the block ends, rolled back when it raises.
 
-        Writers that name a common scope run one after another, on every host. `relaxed` is for
-        rows that may lose their last moments in a power cut.
+        Writers that name a common scope run one after another, on every host. `relaxed` is for rows
+        that may be lost in a power cut.
         """
         opening = self._backend.writing(scopes, relaxed=relaxed)
         with (
@@ -124,7 +124,7 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """One moment of the database. It cannot write; do not keep it open while waiting."""
+        """Run one read transaction on a snapshot. Do not keep it open while waiting."""
         opening = self._backend.reading()
         with metered("read"), self._block(opening, reading=True, at_end=_roll_back) as tx:
             yield tx
@@ -134,7 +134,7 @@ class Store:
         return self._changes.value.mark()
 
     def wait_for_change(self, since: int, timeout: float | None = None) -> int:
-        """Block until somebody has committed after the mark, or the time is over; the new mark."""
+        """Block until a process commits, or the timeout; return the new count."""
         return self._changes.value.wait(since, timeout)
 
     def close(self) -> None:
@@ -169,7 +169,7 @@ class Store:
             raise RuntimeError("a forked child left its parent's transaction: end it with os._exit")
         if tx.failure is not None:
             raise tx.failure
-        # A block of its own: what the caller did before is no waiting.
+        # A block of its own: the caller's errors are not the commit's.
         with translated(self._backend.place):
             self._backend.before_commit(connection)
             connection.commit()
@@ -180,7 +180,7 @@ def _roll_back(_tx: Transaction, connection: Connection) -> None:
 
 
 def make_backend(place: Place, clock: Clock, patience: Patience) -> Backend:
-    """The backend for a place."""
+    """Return the backend for a location."""
     if isinstance(place, PostgresPlace):
         return PostgresBackend(place, patience)
     return SqliteBackend(place, clock, patience)
@@ -193,7 +193,7 @@ def open_store(
     clock: Clock | None = None,
     patience: Patience | None = None,
 ) -> Store:
-    """Open the database of a home, or raise what stands in the way."""
+    """Open the database of a home, or raise what prevents it."""
     clock, patience = clock or SystemClock(), patience or Patience()
     place = find_place(home, database_url)
     try:

@@ -39,7 +39,7 @@ def batches(values: Iterable[T]) -> Iterator[list[T]]:
 
 
 class Transaction:
-    """What can be done between the begin and the end of a block."""
+    """Statements between the begin and the end of a transaction block."""
 
     def __init__(
         self, place: Place, connection: Connection, clock: Callable[[], datetime], *, reading: bool
@@ -56,7 +56,7 @@ class Transaction:
 
     @property
     def on_postgres(self) -> bool:
-        """Which dialect statements are for, where that matters."""
+        """Return True on PostgreSQL, where statements must differ."""
         return isinstance(self._place, PostgresPlace)
 
     def execute(self, statement: Executable, values: Values | None = None) -> CursorResult[Any]:
@@ -64,20 +64,20 @@ class Transaction:
         return self._run(lambda: self._connection.execute(statement, values))
 
     def constant(self, sql: str, values: Sequence[Any] = ()) -> CursorResult[Any]:
-        """Run a constant statement straight through the driver; `?` marks a value.
+        """Run a constant SQL statement directly through the driver; `?` marks a value.
 
-        For hot paths only: it saves building and compiling, and gives up their checks.
+        For hot paths only: it skips building and compiling statements, and their checks.
         """
         if self.on_postgres:
             sql = _for_psycopg(sql)
         return self._run(lambda: self._connection.exec_driver_sql(sql, tuple(values)))
 
     def now(self) -> datetime:
-        """This transaction's one moment, by the server's clock or the injected one."""
+        """Return this transaction's time, by the server's clock or the injected one."""
         if self._now is None:
             self._require_open()
             moment = self._clock()
-            # As precise as it is stored, so that a moment compares equal to its own stamp.
+            # As precise as it is stored, so that a time equals its stored form.
             self._now = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
         return self._now
 
@@ -86,20 +86,20 @@ class Transaction:
         return format_timestamp(self.now())
 
     def after_commit(self, act: Callable[[], None]) -> None:
-        """Do this when all of it is stored, and not at all if it is undone. For counting."""
+        """Call this after the commit, and never after a rollback. For counting."""
         self._afterwards.append(act)
 
     def committed(self) -> None:
-        """It is stored."""
+        """Call the `after_commit` functions."""
         for act in self._afterwards:
             act()
 
     def close(self) -> None:
-        """The block is over; whoever kept this object must not use it."""
+        """Mark the transaction as ended: it must not be used any more."""
         self._closed = True
 
     def inherited(self) -> bool:
-        """Whether this is a forked child's copy of its parent's transaction."""
+        """Return True in a forked child that inherited its parent's transaction."""
         return self._process != os.getpid()
 
     def _run(self, action: Callable[[], CursorResult[Any]]) -> CursorResult[Any]:
@@ -108,13 +108,14 @@ class Transaction:
             with translated(self._place, reading=self.reading):
                 return action()
         except Exception as error:
-            # Some errors end SQLite's transaction unasked: going on would commit piece by piece.
+            # Some errors end SQLite's transaction by themselves; continuing would commit statement
+            # by statement.
             self.failure = self.failure or error
             raise
 
     def _require_open(self) -> None:
         if self._closed:
-            raise RuntimeError("this transaction is over: its block has ended")
+            raise RuntimeError("this transaction has ended: it was used after its block")
         if self.inherited():
             raise RuntimeError("this transaction belongs to the parent process")
         if self.failure is not None:
@@ -129,7 +130,7 @@ def _for_psycopg(sql: str) -> str:
 
 
 def insert_if_absent(tx: Transaction, table: Table, row: Mapping[str, Any]) -> None:
-    """Insert a row unless its primary key is taken."""
+    """Insert a row unless its primary key exists."""
     statement = _insert(tx, table).values(**row)
     tx.execute(statement.on_conflict_do_nothing(index_elements=_key(table)))
 
@@ -137,15 +138,15 @@ def insert_if_absent(tx: Transaction, table: Table, row: Mapping[str, Any]) -> N
 def insert_if_new(
     tx: Transaction, table: Table, row: Mapping[str, Any], *, key: Sequence[str]
 ) -> bool:
-    """Insert a row unless these columns' values are taken; whether it was inserted."""
+    """Insert a row unless these columns' values exist. Return False if they do."""
     insert = _insert(tx, table).values(**row).inline()
     maybe = insert.on_conflict_do_nothing(index_elements=list(key))
-    # Otherwise PostgreSQL's answer to an insert is dropped before anybody can count.
+    # Otherwise PostgreSQL's row count is dropped before it can be read.
     return tx.execute(maybe.execution_options(preserve_rowcount=True)).rowcount == 1
 
 
 def insert_or_update(tx: Transaction, table: Table, row: Mapping[str, Any]) -> None:
-    """Insert a row, or give the row of the same primary key these values."""
+    """Insert a row, or update the row with the same primary key."""
     statement = _insert(tx, table).values(**row)
     key = _key(table)
     changed = {name: statement.excluded[name] for name in row if name not in key}
@@ -155,7 +156,7 @@ def insert_or_update(tx: Transaction, table: Table, row: Mapping[str, Any]) -> N
 def _insert(tx: Transaction, table: Table) -> sqlite.Insert | postgresql.Insert:
     if not tx.on_postgres:
         return sqlite.insert(table)
-    # Here alone: it takes long to load, and most homes have no server.
+    # Imported here because it loads slowly, and most homes have no server.
     from sqlalchemy.dialects.postgresql import insert
 
     return insert(table)
@@ -166,33 +167,33 @@ def _key(table: Table) -> list[str]:
 
 
 def clamped_deadline(stored: datetime, now: datetime, maximum: timedelta) -> datetime:
-    """A deadline as it may be believed: never farther ahead than it could have been set."""
+    """Return a stored deadline, at most `maximum` ahead of now."""
     return min(stored, now + maximum)
 
 
 def not_after(stored: datetime, now: datetime) -> datetime:
-    """A past moment as it may be believed: one from the future counts as now."""
+    """Return a stored past time, or now if it lies in the future."""
     return min(stored, now)
 
 
 def age(stored: datetime, now: datetime) -> timedelta:
-    """How long ago a stored moment was; never negative."""
+    """Return how long ago a stored time was; never negative."""
     return now - not_after(stored, now)
 
 
 def seconds_between(earlier: str, later: str) -> float:
-    """How long it was from one stored moment to another; never negative."""
+    """Return the seconds between two stored times; never negative."""
     return max((parse_timestamp(later) - parse_timestamp(earlier)).total_seconds(), 0.0)
 
 
 def normal_stamp(text: str) -> str:
-    """A received UTC timestamp in our form, so that text order is time order."""
+    """Return a received UTC timestamp in our format, in which text order is time order."""
     return format_timestamp(parse_timestamp(text))
 
 
 @contextmanager
 def metered(kind: str) -> Iterator[Callable[[], None]]:
-    """Count a transaction by how its block ends; call what is yielded when a writer's turn came."""
+    """Count a transaction by its end; call what is yielded once the writer's turn came."""
     asked = time.monotonic()
     try:
         yield lambda: metrics.observe(STORE_WRITE_WAIT, time.monotonic() - asked)

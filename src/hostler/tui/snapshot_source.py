@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from hostler.backoff import backoff
 from hostler.clock import Clock
 from hostler.config.settings import Settings
 from hostler.errors import HostlerError
@@ -43,7 +44,7 @@ OnSnapshot = Callable[[Mapping[str, Any] | None, str], None]
 
 def retry_delay(failures: int) -> float:
     """Return the wait after a number of failures in a row: 1, 2, 4, then 5 seconds."""
-    return min(float(1 << min(failures - 1, 10)), MAX_RETRY_SECONDS)
+    return backoff(failures - 1, 1.0, MAX_RETRY_SECONDS)
 
 
 def poll_interval(seen: Mapping[str, Any]) -> float:

@@ -1,4 +1,4 @@
-"""A task's turn as an assignment for an agent: prompt, context, limits. Pure functions."""
+"""Build an agent's assignment from a task's turn: prompt, context and limits. Pure functions."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from hostler.workflows.turns import (
     turn_kind,
 )
 
-PROGRAM_OUTPUT = "printed by programs, nobody's request"
+PROGRAM_OUTPUT = "program output, not a request"
 _ASSOCIATIONS = {
     "OWNER": "owner",
     "MEMBER": "member",
     "COLLABORATOR": "collaborator",
     "CONTRIBUTOR": "contributor",
-    "FIRST_TIME_CONTRIBUTOR": "no part in the repository",
-    "FIRST_TIMER": "no part in the repository",
-    "NONE": "no part in the repository",
+    "FIRST_TIME_CONTRIBUTOR": "no role in the repository",
+    "FIRST_TIMER": "no role in the repository",
+    "NONE": "no role in the repository",
 }
 
 
 def describe_permission(login: str, repo: Repo | None, row: InboxRow | None) -> str:
-    """In words: by the settings, and by what GitHub said of the author beside the text."""
+    """Return an author's role by the settings and by GitHub's `author_association`."""
     known = [*_roles_by_settings(login, repo), _ASSOCIATIONS.get(_association(login, row), "")]
-    return ", ".join(part for part in known if part) or "not known"
+    return ", ".join(part for part in known if part) or "unknown"
 
 
 def _roles_by_settings(login: str, repo: Repo | None) -> list[str]:
@@ -55,7 +55,7 @@ def _is_listed(login: str, logins: list[str]) -> bool:
 
 
 def _association(login: str, row: InboxRow | None) -> str:
-    """GitHub's own word. It is about the author of the row, and about nobody else."""
+    """Return GitHub's association of the author, if the row is by this author."""
     if row is None or row.author.lower() != login.lower():
         return ""
     try:
@@ -69,33 +69,36 @@ NO_REPO_PROMPTS = RepoPrompts()
 
 
 def build_prompt(
-    task: Task, material: TurnInput, repo: Repo | None, words: RepoPrompts = NO_REPO_PROMPTS
+    task: Task,
+    turn_input: TurnInput,
+    repo: Repo | None,
+    repo_prompts: RepoPrompts = NO_REPO_PROMPTS,
 ) -> str:
-    """The whole prompt. A task in a folder has no repository."""
-    return PromptBuilder(task, material, repo, words).whole()
+    """Return the whole prompt. `repo` is None for a task in a folder."""
+    return PromptBuilder(task, turn_input, repo, repo_prompts).render()
 
 
 @dataclass(frozen=True, slots=True)
 class PromptBuilder:
-    """One turn, and all that its prompt is made of."""
+    """Builds the prompt of one turn."""
 
     task: Task
-    material: TurnInput
+    turn_input: TurnInput
     repo: Repo | None
-    words: RepoPrompts
+    repo_prompts: RepoPrompts
 
-    def whole(self) -> str:
-        """All parts, in their order."""
-        feedback = is_feedback(self.task, self.material)
-        parts = self._feedback() if feedback else [self._work(), *self._heard()]
+    def render(self) -> str:
+        """Return all parts in their order."""
+        feedback = is_feedback(self.task, self.turn_input)
+        parts = self._feedback_parts() if feedback else [self._work_part(), *self._comment_parts()]
         if feedback and not self.task.session:
-            parts.append(self._earlier())
-        return "\n".join([*parts, *self._so_far(), self._contract()])
+            parts.append(self._earlier_part())
+        return "\n".join([*parts, *self._history_parts(), self._contract_part()])
 
     def _render(self, name: str, **values: object) -> str:
-        return self.words.prompts.render(name, **values)
+        return self.repo_prompts.prompts.render(name, **values)
 
-    def _work(self) -> str:
+    def _work_part(self) -> str:
         task = self.task
         if task.flow is Flow.TASK:
             return self._render("task", task=task.prompt.strip())
@@ -103,57 +106,61 @@ class PromptBuilder:
             task.flow.value,
             repo=task.repo_full_name or task.project,
             issue=self._issue(),
-            conversation=self._said(self.material.conversation),
+            conversation=self._render_comments(self.turn_input.conversation),
             design_path=design_path(task),
         )
 
-    def _heard(self) -> list[str]:
-        """What people said before there is a pull request: an answer, or further words."""
-        if not self.material.remarks:
+    def _comment_parts(self) -> list[str]:
+        """Return comments made before there is a pull request, or the answer to a question."""
+        if not self.turn_input.comments:
             return []
-        remarks = self._said(self.material.remarks)
+        comments = self._render_comments(self.turn_input.comments)
         if self.task.question:
-            return [self._render("answer", question=self._question(), remarks=remarks)]
-        return [self._render("remarks", remarks=remarks)]
+            return [self._render("answer", question=self._question(), comments=comments)]
+        return [self._render("comments", comments=comments)]
 
-    def _so_far(self) -> list[str]:
-        """An answer by hand, what to mend, or how the last attempts ended."""
-        task, history = self.task, self.material.history
+    def _history_parts(self) -> list[str]:
+        """Return the answer of a manual task, what to repair, or how the last attempts ended."""
+        task, history = self.task, self.turn_input.history
         if task.note and task.question and task.by_hand:
-            remarks = quote_text("answer", task.note)
-            return [self._render("answer", question=self._question(), remarks=remarks)]
+            comments = quote_text("answer", task.note)
+            return [self._render("answer", question=self._question(), comments=comments)]
         if task.note:
-            note = quote_text(f"what was found ({PROGRAM_OUTPUT})", task.note)
+            note = quote_text(f"what went wrong ({PROGRAM_OUTPUT})", task.note)
             return [self._render("repair", note=note)]
         if history:
-            return [self._render("again", history=quote_text("how they ended", "\n".join(history)))]
+            return [self._render("retry", history=quote_text("how they ended", "\n".join(history)))]
         return []
 
-    def _feedback(self) -> list[str]:
-        """What people said on the pull request, and what CI did; either may be nothing."""
-        task, material = self.task, self.material
+    def _feedback_parts(self) -> list[str]:
+        """Return review comments on the pull request and failing CI; either can be missing."""
+        task, turn_input = self.task, self.turn_input
         common = {
             "repo": task.repo_full_name or task.project,
             "pull": task.pr_number,
             "issue": self._issue(),
         }
         parts = []
-        if material.remarks:
-            parts.append(self._render("feedback", remarks=self._said(material.remarks), **common))
-        if material.failures:
-            parts.append(self._render("ci", failures=_failures_text(material.failures), **common))
+        if turn_input.comments:
+            parts.append(
+                self._render(
+                    "feedback", comments=self._render_comments(turn_input.comments), **common
+                )
+            )
+        if turn_input.failures:
+            parts.append(self._render("ci", failures=_failures_text(turn_input.failures), **common))
         return parts
 
-    def _earlier(self) -> str:
-        """For an agent that has no memory of its work on the pull request."""
-        summary = self.material.summary
-        told = quote_text("you", summary) if summary else "(not known)"
-        said = self._said(self.material.conversation)
-        return self._render("earlier", summary=told, conversation=said)
+    def _earlier_part(self) -> str:
+        """Return the earlier work and discussion, for a session that does not know them."""
+        summary = self.turn_input.summary
+        summary_text = quote_text("you", summary) if summary else "(unknown)"
+        conversation = self._render_comments(self.turn_input.conversation)
+        return self._render("earlier", summary=summary_text, conversation=conversation)
 
-    def _contract(self) -> str:
+    def _contract_part(self) -> str:
         repo, task = self.repo, self.task
-        path = (repo.coding_guidelines_path if repo else "") or self.words.guide
+        path = (repo.coding_guidelines_path if repo else "") or self.repo_prompts.guide
         guidelines = f"- Follow `{path}`.\n" if path else ""
         if repo is None:
             return self._render("contract_folder", folder=task.cwd, guidelines=guidelines)
@@ -163,28 +170,28 @@ class PromptBuilder:
             repo=task.repo_full_name or task.project,
             branch=task.branch,
             guidelines=guidelines,
-            tests=f"- These must pass before your work is taken:\n{listed}" if listed else "",
+            tests=f"- These must pass before your work is accepted:\n{listed}" if listed else "",
         )
 
     def _question(self) -> str:
         return quote_text("you", self.task.question)
 
     def _issue(self) -> str:
-        task, issue = self.task, self.material.issue
+        task, issue = self.task, self.turn_input.issue
         title, body = (issue.title, issue.body) if issue else (task.title, "")
         may = describe_permission(task.author, self.repo, issue.row if issue else None)
         heading = f"issue #{task.number}, written by {task.author} ({may})"
         return quote_text(heading, f"{title}\n\n{body}".strip())
 
-    def _said(self, remarks: Iterable[CommentEvent]) -> str:
-        return "\n\n".join(quote_text(self._heading(one), one.body) for one in remarks) + "\n"
+    def _render_comments(self, comments: Iterable[CommentEvent]) -> str:
+        return "\n\n".join(quote_text(self._heading(one), one.body) for one in comments) + "\n"
 
-    def _heading(self, said: CommentEvent) -> str:
-        line = f", line {said.line}" if said.line else ""
-        where = f" on {quote_name(said.path)}{line}" if said.path else ""
-        kind = "review" if said.row.kind == ItemKind.REVIEW else "comment"
-        may = describe_permission(said.row.author, self.repo, said.row)
-        return f"{kind} {said.row.object_id}, written by {said.row.author} ({may}){where}"
+    def _heading(self, comment: CommentEvent) -> str:
+        line = f", line {comment.line}" if comment.line else ""
+        where = f" on {quote_name(comment.path)}{line}" if comment.path else ""
+        kind = "review" if comment.row.kind == ItemKind.REVIEW else "comment"
+        may = describe_permission(comment.row.author, self.repo, comment.row)
+        return f"{kind} {comment.row.object_id}, written by {comment.row.author} ({may}){where}"
 
 
 def _failures_text(failures: Iterable[CiFailure]) -> str:
@@ -192,7 +199,7 @@ def _failures_text(failures: Iterable[CiFailure]) -> str:
 
 
 def _failure_text(failure: CiFailure) -> str:
-    run = failure.seen.run
+    run = failure.event.run
     logs = [
         quote_text(
             f"end of the log of the job {quote_name(log.job)}, which ended as {log.conclusion} "
@@ -207,7 +214,7 @@ def _failure_text(failure: CiFailure) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunFolders:
-    """Where one run happens."""
+    """The folders of one run."""
 
     home: Path
     task_dir: Path
@@ -217,19 +224,19 @@ class RunFolders:
 
 def build_assignment(
     task: Task,
-    material: TurnInput,
+    turn_input: TurnInput,
     run: str,
     folders: RunFolders,
     repo: Repo | None,
     limits: Tasks,
     grace_seconds: float = 10.0,
-    words: RepoPrompts = NO_REPO_PROMPTS,
+    repo_prompts: RepoPrompts = NO_REPO_PROMPTS,
 ) -> Assignment:
-    """What an agent is asked to do in this run. A task in a folder has no repository.
+    """Return what an agent is asked to do in this run.
 
-    `words`: what its repository or folder says itself about prompts.
+    `repo` is None for a task in a folder; `repo_prompts` are the repository's own templates.
     """
-    turn = turn_kind(task, material)
+    turn = turn_kind(task, turn_input)
     return Assignment(
         run=run,
         task=task.id,
@@ -239,24 +246,24 @@ def build_assignment(
         task_dir=folders.task_dir,
         run_dir=folders.run_dir,
         checkout=folders.checkout,
-        prompt=build_prompt(task, material, repo, words),
+        prompt=build_prompt(task, turn_input, repo, repo_prompts),
         limits=RunLimits(
             wall_seconds=60.0 * _wall_minutes(task, turn, limits),
             silence_seconds=60.0 * limits.silence_limit_minutes,
             grace_seconds=grace_seconds,
         ),
         session=task.session,
-        context=build_context(task, material, repo),
+        context=build_context(task, turn_input, repo),
     )
 
 
-def build_context(task: Task, material: TurnInput, repo: Repo | None = None) -> dict[str, Any]:
-    """The same for programs."""
-    feedback = is_feedback(task, material)
-    issue = material.issue
+def build_context(task: Task, turn_input: TurnInput, repo: Repo | None = None) -> dict[str, Any]:
+    """Return the content of context.json: the same facts as the prompt, for programs."""
+    feedback = is_feedback(task, turn_input)
+    issue = turn_input.issue
     return {
         "flow": "feedback" if feedback else task.flow.value,
-        "turn": turn_kind(task, material).value,
+        "turn": turn_kind(task, turn_input).value,
         "task": task.id,
         "repo": task.repo_full_name or "",
         "branch": task.branch,
@@ -271,28 +278,28 @@ def build_context(task: Task, material: TurnInput, repo: Repo | None = None) -> 
             "author": task.author,
             "permission": describe_permission(task.author, repo, issue.row if issue else None),
         },
-        "failures": [_failure_json(one) for one in material.failures],
-        "comments": [_comment_json(remark, repo) for remark in material.remarks],
-        "conversation": [_comment_json(remark, repo) for remark in material.conversation],
-        "history": list(material.history),
+        "failures": [_failure_json(one) for one in turn_input.failures],
+        "comments": [_comment_json(comment, repo) for comment in turn_input.comments],
+        "conversation": [_comment_json(comment, repo) for comment in turn_input.conversation],
+        "history": list(turn_input.history),
         "prompt": task.prompt,
     }
 
 
-def _comment_json(said: CommentEvent, repo: Repo | None) -> dict[str, Any]:
+def _comment_json(comment: CommentEvent, repo: Repo | None) -> dict[str, Any]:
     return {
-        "id": said.row.object_id,
-        "kind": said.row.kind,
-        "author": said.row.author,
-        "permission": describe_permission(said.row.author, repo, said.row),
-        "body": said.body,
-        "path": said.path,
-        "line": said.line,
+        "id": comment.row.object_id,
+        "kind": comment.row.kind,
+        "author": comment.row.author,
+        "permission": describe_permission(comment.row.author, repo, comment.row),
+        "body": comment.body,
+        "path": comment.path,
+        "line": comment.line,
     }
 
 
 def _failure_json(failure: CiFailure) -> dict[str, Any]:
-    run = failure.seen.run
+    run = failure.event.run
     return {
         "run": run.id,
         "check": run.check,

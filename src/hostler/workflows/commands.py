@@ -1,11 +1,11 @@
 """Commands of operators: stop, resume, retry and cancel tasks, and restart the service.
 
-Each takes an open transaction. A restart is requested once, carried out by the service, and
-answered once:
+All take an open transaction. A restart is requested once, carried out by the service, and answered
+once:
 
 ```
-(none) ── request ──▶ pending ── start ──▶ running ── finish ──▶ done | failed ── request ──▶ …
-                                          step ↺
+  (none) ── request ──▶ pending ── start ──▶ running ── finish ──▶ done | failed ── request ──▶ …
+                                            step ↺
 ```
 """
 
@@ -21,14 +21,14 @@ from hostler.intake.process import end_takeover
 from hostler.runs import request_stop
 from hostler.store.operator import (
     RESTART,
+    AuditAction,
+    AuditEntry,
     CommandRow,
     CommandStatus,
-    Deed,
     Operation,
     OperationStatus,
     Step,
-    What,
-    add_deed,
+    add_audit_entry,
     begin_operation,
     change_operation,
     find_command,
@@ -40,12 +40,12 @@ from hostler.store.tasks import Task, TaskState, change_task, children_of, find_
 from hostler.store.transaction import Transaction
 from hostler.workflows.status_comment import publish_status_comment
 
-# Deeper than any sensible tree; a circle in damaged rows must end somewhere.
+# Deeper than any real tree; it ends a cycle in damaged rows.
 MAX_DEPTH = 64
 
 
 def descendants(tx: Transaction, task: str, depth: int = MAX_DEPTH) -> Iterator[Task]:
-    """All tasks below one, each before its own children."""
+    """Yield all tasks below one, each before its own children."""
     if depth <= 0:
         return
     for child in children_of(tx, task):
@@ -54,7 +54,7 @@ def descendants(tx: Transaction, task: str, depth: int = MAX_DEPTH) -> Iterator[
 
 
 def ancestors(tx: Transaction, task: Task) -> Iterator[str]:
-    """The tasks above one, the nearest first."""
+    """Yield the ids of the tasks above one, the nearest first."""
     found: Task | None = task
     for _ in range(MAX_DEPTH):
         if found is None or found.parent_task is None:
@@ -64,12 +64,12 @@ def ancestors(tx: Transaction, task: Task) -> Iterator[str]:
 
 
 def is_in_tree(tx: Transaction, task: Task, roots: Collection[str]) -> bool:
-    """Whether a task is one of these, or comes from one."""
+    """Return whether a task is one of these roots, or below one."""
     return task.id in roots or any(name in roots for name in ancestors(tx, task))
 
 
 def active_children(tx: Transaction, task: str) -> list[Task]:
-    """Children with an agent at work now."""
+    """Return the children that have a running agent."""
     busy = {run.task_id for run in open_runs(tx)}
     return [child for child in children_of(tx, task) if child.id in busy]
 
@@ -85,93 +85,93 @@ RETRIABLE = frozenset(
 
 
 class CommandRefused(HostlerError):
-    """The task is in a state in which this means nothing."""
+    """The command does not apply to the task's state."""
 
     def __init__(self, verb: str, task: Task, remedy: str = "") -> None:
         state = task.state.value.replace("_", " ")
         super().__init__(
-            f"The task {task.id} is {state}: it cannot be {verb}.",
+            f"Task {task.id} is {state} and cannot be {verb}.",
             safe="Nothing was changed.",
             remedy=remedy,
         )
 
 
 def stop_task(tx: Transaction, task: Task, by: str, why: str = "") -> list[Task]:
-    """Stop a task and what came from it; those that were changed. Scopes: tasks, outbox."""
+    """Stop a task and all below it; return those that changed. Scopes: tasks, outbox."""
     if task.over:
         raise CommandRefused("stopped", task)
-    return _stop_tree(tx, task, Deed(tx.stamp(), by, What.STOPPED, why))
+    return _stop_tree(tx, task, AuditEntry(tx.stamp(), by, AuditAction.STOPPED, why))
 
 
 def cancel_task(tx: Transaction, task: Task, by: str, why: str = "") -> list[Task]:
-    """The same for good: only a retry brings it back."""
+    """Cancel a task and all below it: only a retry starts them again."""
     if task.over and task.state is not TaskState.STOPPED:
         raise CommandRefused("cancelled", task)
-    return _stop_tree(tx, task, Deed(tx.stamp(), by, What.CANCELLED, why))
+    return _stop_tree(tx, task, AuditEntry(tx.stamp(), by, AuditAction.CANCELLED, why))
 
 
 def resume_task(tx: Transaction, task: Task, by: str, why: str = "") -> Task:
-    """Go on where it was, in the same session."""
+    """Queue the task to continue in the same session."""
     if task.state is TaskState.STOPPED and task.reason.startswith(CANCELLED_PREFIX):
         raise CommandRefused("resumed", task, f"Use: hostler task retry {task.id}")
     if task.state not in RESUMABLE:
         raise CommandRefused("resumed", task)
-    return _queue_task(tx, task, Deed(tx.stamp(), by, What.RESUMED, why))
+    return _queue_task(tx, task, AuditEntry(tx.stamp(), by, AuditAction.RESUMED, why))
 
 
 def answer_question(tx: Transaction, task: Task, by: str, text: str) -> Task:
-    """Answer the question of a task by hand; those of issues are answered on GitHub."""
+    """Answer the question of a manual task. Questions on issues are answered on GitHub."""
     if task.state is not TaskState.NEEDS_INPUT or not task.by_hand:
         where = "" if task.by_hand else "Answer with a comment on its issue."
         raise CommandRefused("answered", task, where)
     if not text.strip():
         raise HostlerError("The answer is empty.", safe="Nothing was changed.")
-    told = replace(task, note=f"{by} answers: {text.strip()}"[:MAX_ANSWER_LENGTH])
-    said = text.strip()[:MAX_ANSWER_LENGTH]
+    answered = replace(task, note=f"{by} answers: {text.strip()}"[:MAX_ANSWER_LENGTH])
+    answer_text = text.strip()[:MAX_ANSWER_LENGTH]
     asked = task.question or task.reason
-    deed = Deed(tx.stamp(), by, What.ANSWERED, said, asked, task.state_since)
-    return _queue_task(tx, task, deed, told)
+    entry = AuditEntry(tx.stamp(), by, AuditAction.ANSWERED, answer_text, asked, task.state_since)
+    return _queue_task(tx, task, entry, answered)
 
 
 def retry_task(tx: Transaction, task: Task, by: str, why: str = "") -> Task:
-    """Begin anew: the same checkout and branch, all counters at zero."""
+    """Queue the task from scratch: same checkout and branch, all counters at zero."""
     if task.state not in RETRIABLE:
         raise CommandRefused("retried", task)
     fresh = replace(task, attempt=0, session="", progress="", note="", question="")
-    return _queue_task(tx, task, Deed(tx.stamp(), by, What.RETRIED, why), fresh)
+    return _queue_task(tx, task, AuditEntry(tx.stamp(), by, AuditAction.RETRIED, why), fresh)
 
 
-def _reason_text(deed: Deed) -> str:
-    """What is said of a deed in the task's state; an answer has a place of its own."""
-    told = f": {deed.text}" if deed.text and deed.what is not What.ANSWERED else "."
-    return f"{deed.what.capitalize()} by {deed.by}{told}"
+def _reason_text(entry: AuditEntry) -> str:
+    """Return the text for the task's state. An answer is stored elsewhere."""
+    answered = f": {entry.text}" if entry.text and entry.what is not AuditAction.ANSWERED else "."
+    return f"{entry.what.capitalize()} by {entry.by}{answered}"
 
 
-def _stop_tree(tx: Transaction, task: Task, deed: Deed) -> list[Task]:
+def _stop_tree(tx: Transaction, task: Task, entry: AuditEntry) -> list[Task]:
     """Stop a task, all that is unfinished below it, and their agents."""
     below = [child for child in descendants(tx, task.id) if not child.over]
-    return [_stop_one(tx, one, deed) for one in (task, *below)]
+    return [_stop_one(tx, one, entry) for one in (task, *below)]
 
 
-def _stop_one(tx: Transaction, task: Task, deed: Deed) -> Task:
-    reason = _reason_text(deed)
+def _stop_one(tx: Transaction, task: Task, entry: AuditEntry) -> Task:
+    reason = _reason_text(entry)
     for run in open_runs(tx, task_id=task.id):
         request_stop(tx, run.run, reason)
     stopped = replace(task, state=TaskState.STOPPED, reason=reason, wake_at=None, finishing=False)
-    add_deed(tx, task.id, deed)
+    add_audit_entry(tx, task.id, entry)
     return publish_status_comment(tx, change_task(tx, task, stopped))
 
 
-def _queue_task(tx: Transaction, task: Task, deed: Deed, fresh: Task | None = None) -> Task:
+def _queue_task(tx: Transaction, task: Task, entry: AuditEntry, fresh: Task | None = None) -> Task:
     if open_runs(tx, task_id=task.id):
         raise CommandRefused(
-            "started again", task, "Its last run has not ended; try again in a moment."
+            "started again", task, "Its last run has not ended yet. Try again in a moment."
         )
     end_takeover(tx, task)
     queued = replace(
         fresh or task,
         state=TaskState.QUEUED,
-        reason=_reason_text(deed),
+        reason=_reason_text(entry),
         wake_at=None,
         finishing=False,
         blockers="",
@@ -181,12 +181,12 @@ def _queue_task(tx: Transaction, task: Task, deed: Deed, fresh: Task | None = No
         outages=0,
         pr_number=_reopen_pull(tx, task),
     )
-    add_deed(tx, task.id, deed)
+    add_audit_entry(tx, task.id, entry)
     return publish_status_comment(tx, change_task(tx, task, queued))
 
 
 def _reopen_pull(tx: Transaction, task: Task) -> int | None:
-    """The pull request to go on with; one that is closed stays so, and a new one follows."""
+    """Return the pull request to continue; None if it is closed, so that a new one follows."""
     if task.pr_number is None or task.repo_full_name is None:
         return task.pr_number
     pull = find_pull(tx, task.repo, task.pr_number)
@@ -196,12 +196,12 @@ def _reopen_pull(tx: Transaction, task: Task) -> int | None:
     return pull.pr_number
 
 
-# Whoever asks for, starts or finishes an operation names these.
+# Write scopes for requesting, starting and finishing a restart.
 RESTART_SCOPES = ("operations", OUTBOX)
 
 
 def request_restart(tx: Transaction, by: str, command: CommandRow | None = None) -> bool:
-    """Ask for a restart, on behalf of a command if there is one; False: one is under way."""
+    """Request a restart, for a command if there is one. Return False if one is under way."""
     wanted = Operation(
         RESTART,
         requested_by=by,
@@ -212,13 +212,13 @@ def request_restart(tx: Transaction, by: str, command: CommandRow | None = None)
 
 
 def current_restart(tx: Transaction) -> Operation | None:
-    """The restart that was asked for and is not over, if there is one."""
+    """Return the restart that was requested and is not finished, if any."""
     found = find_operation(tx, RESTART)
     return found if found is not None and found.under_way else None
 
 
 def start_restart(tx: Transaction) -> Operation | None:
-    """The restart that is asked for begins now; None if none is, or it has begun already."""
+    """Start the requested restart; None if there is none, or it has started already."""
     found = current_restart(tx)
     if found is None or found.status is not OperationStatus.PENDING:
         return None
@@ -226,7 +226,7 @@ def start_restart(tx: Transaction) -> Operation | None:
 
 
 def store_restart_step(tx: Transaction, step: Step) -> Operation | None:
-    """The restart that runs begins this now; None if none runs."""
+    """Store the step that the running restart has reached; None if none is running."""
     found = current_restart(tx)
     if found is None or found.status is not OperationStatus.RUNNING:
         return None
@@ -234,7 +234,7 @@ def store_restart_step(tx: Transaction, step: Step) -> Operation | None:
 
 
 def finish_restart(tx: Transaction, ok: bool, detail: str = "") -> Operation | None:
-    """The restart is over, and whoever asked for it is told; None if none was under way."""
+    """Finish the restart and reply to its command; None if none was under way."""
     found = current_restart(tx)
     if found is None:
         return None
@@ -250,4 +250,4 @@ def finish_restart(tx: Transaction, ok: bool, detail: str = "") -> Operation | N
 def _answer_text(ok: bool, detail: str) -> str:
     if ok:
         return f"Restarted. {detail}".strip()
-    return f"The restart failed: {detail or 'no reason given.'}"
+    return f"The restart failed: {detail or 'unknown reason.'}"

@@ -1,4 +1,4 @@
-"""A task's transition and its effects as data, and storing them in one transaction."""
+"""A task's transition and its effects as data, and how they are stored in one transaction."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hostler.workflows.status_comment import STATUS_PREFIX, publish_status_comme
 
 @dataclass(frozen=True, slots=True)
 class QueueWrite:
-    """Something to be done on GitHub, once per token."""
+    """An action on GitHub, done once per token."""
 
-    deed: Action
+    action: Action
     token: str
     lane: Lane
     source: str
@@ -27,14 +27,14 @@ class QueueWrite:
 
 @dataclass(frozen=True, slots=True)
 class MarkProcessed:
-    """These words have had their turn."""
+    """These events have had their turn."""
 
     keys: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SetPullStatus:
-    """The task's pull request has this status and, if known, this head."""
+    """The task's pull request gets this status and, if known, this head."""
 
     status: PullStatus
     head_sha: str = ""
@@ -46,16 +46,16 @@ Effect = QueueWrite | MarkProcessed | SetPullStatus
 
 @dataclass(frozen=True, slots=True)
 class TaskTransition:
-    """A task as it shall be, and what goes with it in the same transaction."""
+    """A task's new values, and the effects stored in the same transaction."""
 
     task: Task
     effects: tuple[Effect, ...] = ()
 
 
-def apply_transition(tx: Transaction, before: Task, step: TaskTransition) -> Task:
-    """Make a step true, in the transaction of its cause."""
-    after = change_task(tx, before, step.task) if step.task != before else before
-    for effect in step.effects:
+def apply_transition(tx: Transaction, before: Task, transition: TaskTransition) -> Task:
+    """Store the new values and the effects, and update the status comment."""
+    after = change_task(tx, before, transition.task) if transition.task != before else before
+    for effect in transition.effects:
         _apply_effect(tx, after, effect)
     return publish_status_comment(tx, after)
 
@@ -63,9 +63,9 @@ def apply_transition(tx: Transaction, before: Task, step: TaskTransition) -> Tas
 def _apply_effect(tx: Transaction, task: Task, effect: Effect) -> None:
     match effect:
         case QueueWrite() if not _has_thread(task, effect):
-            return  # nobody on GitHub asked for it: the bus and the task's own state tell of it
-        case QueueWrite(deed, token, lane, source):
-            enqueue_action(tx, task.repo, deed, token=token, lane=lane, source=source)
+            return  # There is no thread on GitHub: the bus and the task's state have the text.
+        case QueueWrite(action, token, lane, source):
+            enqueue_action(tx, task.repo, action, token=token, lane=lane, source=source)
         case MarkProcessed(keys):
             mark_feedback_events_processed(tx, task.repo, keys)
         case SetPullStatus():
@@ -75,27 +75,27 @@ def _apply_effect(tx: Transaction, task: Task, effect: Effect) -> None:
 
 
 def _has_thread(task: Task, write: QueueWrite) -> bool:
-    """Whether there is a place on GitHub for these words. A pull request makes its own."""
+    """Return whether there is a thread on GitHub to write to. Opening a pull request needs none."""
     if task.repo_full_name is None:
         return False
-    return bool(task.issue_number or task.pr_number) or isinstance(write.deed, OpenPull)
+    return bool(task.issue_number or task.pr_number) or isinstance(write.action, OpenPull)
 
 
-def _set_pull_status(tx: Transaction, task: Task, stands: SetPullStatus) -> None:
+def _set_pull_status(tx: Transaction, task: Task, change: SetPullStatus) -> None:
     pull = find_pull(tx, task.repo, task.pr_number or 0)
     if pull is None or pull.final:
         return
     after = replace(
         pull,
-        status=stands.status,
-        last_seen_head_sha=stands.head_sha or pull.last_seen_head_sha,
-        turns_without_person=pull.turns_without_person + stands.without_person,
+        status=change.status,
+        last_seen_head_sha=change.head_sha or pull.last_seen_head_sha,
+        turns_without_person=pull.turns_without_person + change.without_person,
     )
     change_pull(tx, pull, after)
 
 
 def handle_settled_write(tx: Transaction, row: OutboxRow) -> None:
-    """Called once for each write, in the transaction that stores its end."""
+    """Apply the result of a write, once, in the transaction that stores the result."""
     if row.kind == RerunFailedJobs.kind and row.state is WriteState.FAILED:
         _block_failed_rerun(tx, row)
         return
@@ -114,33 +114,33 @@ def _handle_settled_pull(tx: Transaction, task: Task, row: OutboxRow) -> Task:
     if task.over:
         return task
     why = (
-        f"GitHub did not take the pull request of the branch {task.branch}: "
-        f"{row.last_error or 'it gave no reason'}"
+        f"GitHub rejected the pull request for branch {task.branch}: "
+        f"{row.last_error or 'no reason given'}"
     )
     return change_task(tx, task, replace(task, state=TaskState.BLOCKED, reason=why[:2000]))
 
 
 def _block_failed_rerun(tx: Transaction, row: OutboxRow) -> None:
-    """A failed check that cannot be run once more stays failed: somebody has to look at it."""
+    """Block a task whose failed check could not be run again."""
     pull = find_pull(tx, row.repo, row.scope_number)
     task = find_task(tx, pull.task) if pull else None
     if pull is None or pull.final or task is None or task.state is not TaskState.AWAITING_FEEDBACK:
         return
-    why = f"GitHub did not run the failed check once more: {row.last_error or 'it gave no reason'}"
+    why = f"GitHub rejected rerunning the failed check: {row.last_error or 'no reason given'}"
     blocked = replace(task, state=TaskState.BLOCKED, reason=why[:2000])
     change_pull(tx, pull, replace(pull, status=PullStatus.BLOCKED))
     publish_status_comment(tx, change_task(tx, task, blocked))
 
 
 def _store_opened_pull(tx: Transaction, task: Task, row: OutboxRow, number: int) -> Task:
-    deed = decode_action(row.kind, row.payload)
-    assert isinstance(deed, OpenPull)
+    action = decode_action(row.kind, row.payload)
+    assert isinstance(action, OpenPull)
     pull = PullRow(
         repo_full_name=row.repo_full_name,
         pr_number=number,
         issue_number=task.number,
         task=task.id,
-        branch=deed.head,
+        branch=action.head,
         status=PullStatus.AWAITING_FEEDBACK,
         url=row.result_url or "",
     )

@@ -1,4 +1,4 @@
-"""Manual tasks: validate and store a submission, and decide after each run of one."""
+"""Manual tasks: validate and store a submission, and decide what follows a run of one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_TITLE_LENGTH = 120
 
 
 class NotSubmitted(HostlerError):
-    """What was asked for cannot become a task."""
+    """The submission cannot become a task."""
 
     exit_code = 2
 
@@ -44,7 +44,7 @@ class NotSubmitted(HostlerError):
 
 @dataclass(frozen=True, slots=True)
 class TaskSubmission:
-    """What somebody asks for. Empty: as the settings say, or none."""
+    """What a user submits. Empty fields mean: as the settings say, or none."""
 
     project: str
     prompt: str
@@ -61,148 +61,151 @@ class TaskSubmission:
     title: str = ""
 
 
-def submit_task(tx: Transaction, order: TaskSubmission) -> Task:
-    """The new task, at the end of the queue."""
-    validate_submission(order)
-    if order.parent_task is not None:
-        _require_parent(tx, order.parent_task)
-    title = order.title.strip() or title_from_prompt(order.prompt)
+def submit_task(tx: Transaction, submission: TaskSubmission) -> Task:
+    """Add the task at the end of the queue."""
+    validate_submission(submission)
+    if submission.parent_task is not None:
+        _require_parent(tx, submission.parent_task)
+    title = submission.title.strip() or title_from_prompt(submission.prompt)
     task = Task(
-        id=hand_task_id(tx, order.project, title),
-        project=order.project,
-        repo_full_name=order.repo_full_name,
+        id=hand_task_id(tx, submission.project, title),
+        project=submission.project,
+        repo_full_name=submission.repo_full_name,
         issue_number=None,
         flow=Flow.TASK,
         title=title,
-        author=order.author,
-        approved_by=order.author,
+        author=submission.author,
+        approved_by=submission.author,
         state=TaskState.QUEUED,
         state_since=tx.stamp(),
         order=next_order(tx),
-        agent=order.agent,
-        base_branch=order.base_branch,
-        parent_task=order.parent_task,
-        prompt=order.prompt,
-        cwd=order.cwd,
-        env=order.env,
-        depends_on=order.depends_on,
-        wall_limit_minutes=order.wall_limit_minutes,
-        max_restarts=order.max_restarts,
+        agent=submission.agent,
+        base_branch=submission.base_branch,
+        parent_task=submission.parent_task,
+        prompt=submission.prompt,
+        cwd=submission.cwd,
+        env=submission.env,
+        depends_on=submission.depends_on,
+        wall_limit_minutes=submission.wall_limit_minutes,
+        max_restarts=submission.max_restarts,
     )
     add_task(tx, task)
     return require_task(tx, task.id)
 
 
 def _require_parent(tx: Transaction, name: str) -> None:
-    """A stop reaches all that came from a task: what comes later must not escape it."""
+    """Raise unless the parent is unfinished: stopping a task must reach all of its children."""
     parent = find_task(tx, name)
     if parent is None:
-        raise NotSubmitted(f"There is no task {name} that this could be a child of.")
+        raise NotSubmitted(f"The parent task {name} does not exist.")
     if parent.over:
         raise NotSubmitted(
-            f"The task {name} is {parent.state}: nothing new comes from it.",
-            "Outside of its run, unset HOSTLER_TASK.",
+            f"The parent task {name} is {parent.state} and cannot get new child tasks.",
+            "If you are not inside its run, unset HOSTLER_TASK.",
         )
 
 
-def validate_submission(order: TaskSubmission) -> None:
-    """Refuse what no agent could work on."""
-    if not order.prompt.strip():
-        raise NotSubmitted("The prompt is empty.", "Say what is to be done.")
-    if len(order.prompt) > MAX_PROMPT_LENGTH:
+def validate_submission(submission: TaskSubmission) -> None:
+    """Raise `NotSubmitted` if no agent could work on it."""
+    if not submission.prompt.strip():
+        raise NotSubmitted("The prompt is empty.", "Describe the task.")
+    if len(submission.prompt) > MAX_PROMPT_LENGTH:
         raise NotSubmitted(
-            f"The prompt has {len(order.prompt)} characters; {MAX_PROMPT_LENGTH} are the most.",
-            "Put the material into a file, and name it in the prompt.",
+            f"The prompt has {len(submission.prompt)} characters; at most {MAX_PROMPT_LENGTH} fit.",
+            "Put the material into a file and name the file in the prompt.",
         )
-    if "\0" in order.prompt:
-        raise NotSubmitted("The prompt holds a NUL character: that is no text.")
-    if len(order.title) > MAX_TITLE_LENGTH:
+    if "\0" in submission.prompt:
+        raise NotSubmitted("The prompt contains a NUL character.")
+    if len(submission.title) > MAX_TITLE_LENGTH:
         raise NotSubmitted(
-            f"The title has {len(order.title)} characters; {MAX_TITLE_LENGTH} are the most.",
-            "Put the rest into the prompt.",
+            f"The title has {len(submission.title)} characters; at most {MAX_TITLE_LENGTH} fit.",
+            "Put the details into the prompt.",
         )
-    if bool(order.cwd) == bool(order.repo_full_name):
+    if bool(submission.cwd) == bool(submission.repo_full_name):
         raise NotSubmitted(
-            "A task works in a folder or on a repository: name one of them.",
+            "A task needs either a folder or a repository.",
             "Use --cwd or --repo.",
         )
-    if not order.project.strip():
-        raise NotSubmitted("The project has no name.", "Use --project.")
+    if not submission.project.strip():
+        raise NotSubmitted("The project name is empty.", "Use --project.")
 
 
 def title_from_prompt(prompt: str) -> str:
-    """The first line that says something, for lists."""
+    """Return the first non-empty line, shortened."""
     lines = (line.strip("#*- \t") for line in prompt.splitlines())
     first = next((line for line in lines if line), "task")
     return first[:MAX_TITLE_LENGTH]
 
 
-NOT_DONE_REASON = "It ended without saying that its task is done."
-# Nothing of it is at work, and something may start by itself.
+NOT_DONE_REASON = "The agent exited without reporting that the task is done."
+# No agent is running, and one may start without a command.
 WAITING_STATES = frozenset({TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED})
-# It came to nothing so far. A stop is none of these: it comes before the mark.
+# Waiting for a user. Stopped is not one of these: a stop overrides the DONE file.
 STUCK_STATES = frozenset({TaskState.NEEDS_INPUT, TaskState.BLOCKED, TaskState.FAILED})
-# In `blockers` of a task that is done but for its children.
+# The value of `blockers` while a task waits only for its children.
 CHILDREN_BLOCKER = "children"
 
 
 def decide_after_folder_run(
     task: Task, verdict: RunVerdict, facts: RunEndFacts, limits: Tasks
 ) -> TaskTransition:
-    """A task in a folder, after one of its runs."""
+    """Return what follows for a task in a folder after one of its runs."""
     if is_ready_to_finish(task, verdict):
-        return TaskTransition(to_done(task, verdict, facts))
+        return TaskTransition(_to_done(task, verdict, facts))
     return decide_after_unfinished_run(task, verdict, facts, limits)
 
 
 def decide_after_unfinished_run(
     task: Task, verdict: RunVerdict, facts: RunEndFacts, limits: Tasks
 ) -> TaskTransition:
-    """A task by hand, after a run in which nobody said in earnest that it is done."""
+    """Return what follows for a manual task after a run that did not declare it done."""
     if task.state is not TaskState.RUNNING:
         return TaskTransition(task)
     if verdict.decided_by is DecidedBy.DONE and verdict.outcome is Outcome.BAD_RESULT:
-        return to_failed(task, f"{verdict.why} Remove it, then: hostler task retry {task.id}")
+        remedy = f"Remove the file, then run: hostler task retry {task.id}"
+        return to_failed(task, f"{verdict.why} {remedy}")
     if verdict.outcome is Outcome.SUCCESS:
-        # Nobody knows whether it is done: as any exit, it counts by its progress.
+        # The agent did not say that it is done, so only its progress counts.
         verdict = replace(verdict, outcome=Outcome.CRASH, why=NOT_DONE_REASON)
     return decide_after_run(task, verdict, facts, limits)
 
 
 @dataclass(frozen=True, slots=True)
 class DoneFileContext:
-    """What counts beside a mark. `made`: there is a checkout with work; `children`: at work."""
+    """What counts beside a DONE file. `has_work`: there is a checkout. `children`: running ones."""
 
-    made: bool = False
+    has_work: bool = False
     children: int = 0
 
 
 def decide_after_done_file(
-    task: Task, mark: RunVerdict, around: DoneFileContext, facts: RunEndFacts, limits: Tasks
+    task: Task, verdict: RunVerdict, context: DoneFileContext, facts: RunEndFacts, limits: Tasks
 ) -> TaskTransition:
-    """A task by hand that somebody marked, with no agent of it about to end.
+    """Return what follows when a DONE file was written while no run was ending.
 
-    It goes as if an attempt had found the mark: no agent starts. What was made in a checkout is
-    brought in by that attempt itself, and only need not wait for its time any more.
+    It is treated as if an attempt had found the file: no agent starts. Work in a checkout is pushed
+    by the next attempt, which only no longer waits for its time.
     """
-    good = mark.outcome is Outcome.SUCCESS
+    good = verdict.outcome is Outcome.SUCCESS
     if task.turn or task.finishing:
         return TaskTransition(task)
     if task.state is TaskState.RUNNING:
-        # Its agent has not left yet; whoever depends on its work need not wait for that.
+        # Its agent has not exited yet; tasks that depend on it need not wait for that.
         return TaskTransition(replace(task, finishing=good and task.repo_full_name is None))
     if task.state not in WAITING_STATES and not (good and task.state in STUCK_STATES):
         return TaskTransition(task)
-    if good and around.made:
+    if good and context.has_work:
         return TaskTransition(replace(task, wake_at=None) if task.state in WAITING_STATES else task)
-    at_work = replace(task, state=TaskState.RUNNING)
-    if good and around.children:
-        return TaskTransition(wait_for_children(at_work, facts.now, around.children, limits))
-    return decide_after_folder_run(at_work, mark, facts, limits)
+    running = replace(task, state=TaskState.RUNNING)
+    if good and context.children:
+        return TaskTransition(
+            park_until_children_finish(running, facts.now, context.children, limits)
+        )
+    return decide_after_folder_run(running, verdict, facts, limits)
 
 
-def to_done(task: Task, verdict: RunVerdict, facts: RunEndFacts) -> Task:
-    """A task whose agent said that nothing is left to do."""
+def _to_done(task: Task, verdict: RunVerdict, facts: RunEndFacts) -> Task:
+    """Return the task as done."""
     summary = verdict.result.summary.strip() if verdict.result else ""
     return replace(
         task,
@@ -218,21 +221,21 @@ def to_done(task: Task, verdict: RunVerdict, facts: RunEndFacts) -> Task:
     )
 
 
-def wait_for_children(task: Task, now: datetime, count: int, limits: Tasks) -> Task:
-    """Done but for its children: it holds nothing, and is finished when they are, or in time."""
+def park_until_children_finish(task: Task, now: datetime, count: int, limits: Tasks) -> Task:
+    """Park a task that is done until its children have finished, or until the time limit."""
     if task.state is not TaskState.RUNNING:
         return task
     until = now + timedelta(seconds=limits.child_wait_timeout_seconds)
     waiting = replace(task, finishing=True, blockers=CHILDREN_BLOCKER)
-    reason = f"It is done; {children_text(count)} of it still at work."
+    reason = f"Done; waiting for {children_text(count)}."
     return schedule_wake(waiting, TaskState.PARKED, reason, until)
 
 
 def children_text(count: int) -> str:
-    """A number of children, in words."""
+    """Return a number of child tasks as words."""
     return f"{count} child task{'s' if count != 1 else ''}"
 
 
 def is_waiting_for_children(task: Task) -> bool:
-    """Whether a task is done but for its children."""
+    """Return whether a task is done but for its children."""
     return task.state is TaskState.PARKED and task.finishing and task.blockers == CHILDREN_BLOCKER

@@ -1,6 +1,6 @@
 """Resume a closed pull request or a blocked task.
 
-GitHub is asked first, outside of any transaction; the rows are read again inside it.
+GitHub is queried first, outside of any transaction; the rows are read again inside it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hostler.intake.repo_policy import RepoPolicy
 from hostler.model import RepoName
 from hostler.store import Store
 from hostler.store.inbox import add_inbox_row, count_held
-from hostler.store.operator import Deed, What, add_deed
+from hostler.store.operator import AuditAction, AuditEntry, add_audit_entry
 from hostler.store.pull_requests import (
     PullRow,
     PullStatus,
@@ -53,23 +53,23 @@ from hostler.workflows.turns import pending_event_keys
 
 
 class NotResumed(HostlerError):
-    """A pull request does not go on, and this is why; `over`: it is closed or merged there."""
+    """Why a pull request cannot be resumed. `closed`: it is closed or merged on GitHub."""
 
-    def __init__(self, what: str, remedy: str = "", *, over: bool = False) -> None:
+    def __init__(self, what: str, remedy: str = "", *, closed: bool = False) -> None:
         super().__init__(what, safe="Nothing was changed.", remedy=remedy)
-        self.over = over
+        self.closed = closed
 
 
 @dataclass(frozen=True, slots=True)
 class PullSnapshot:
-    """A pull request of ours, here: its row, its task, and whether a run of that is not over.
+    """A pull request of Hostler as stored: its row, its task, and whether that has an open run.
 
-    `current`: the pull request that the task works for now, if it is another one and not over.
+    `current`: another unfinished pull request that the task works on now.
     """
 
     pull: PullRow
     task: Task | None
-    busy: bool = False
+    has_open_run: bool = False
     current: int | None = None
 
     @property
@@ -77,8 +77,8 @@ class PullSnapshot:
         return f"{self.pull.repo_full_name}#{self.pull.pr_number}"
 
     @property
-    def watched(self) -> bool:
-        """Whether it awaits feedback, with a task that hears it."""
+    def is_watched(self) -> bool:
+        """Whether it waits for feedback, with a task that receives it."""
         return (
             self.pull.status is PullStatus.AWAITING_FEEDBACK
             and self.task is not None
@@ -88,60 +88,62 @@ class PullSnapshot:
         )
 
 
-def check_local(here: PullSnapshot) -> NotResumed | None:
-    """What speaks against it, by what is known here; GitHub need not even be asked."""
-    return next(_local_refusals(here), None)
+def check_local(local: PullSnapshot) -> NotResumed | None:
+    """Return what prevents resuming by the stored rows; GitHub need not be queried then."""
+    return next(_local_refusals(local), None)
 
 
-def check_remote(here: PullSnapshot, there: Pull, head_sha: str = "") -> NotResumed | None:
-    """What speaks against it, by how it is on GitHub."""
-    return next(_remote_refusals(here, there, head_sha), None)
+def check_remote(local: PullSnapshot, remote: Pull, head_sha: str = "") -> NotResumed | None:
+    """Return what prevents resuming by the state on GitHub."""
+    return next(_remote_refusals(local, remote, head_sha), None)
 
 
-def check_label(name: str, labels: Iterable[str], ignore: str) -> NotResumed | None:
-    """People have the work as long as the label is there."""
+def _check_label(name: str, labels: Iterable[str], ignore: str) -> NotResumed | None:
+    """Return a refusal if the ignore label is set: users have taken over the work."""
     if ignore.lower() not in {label.lower() for label in labels}:
         return None
     return NotResumed(
-        f"{name} carries {ignore}: people have the work.", "Take the label off first."
+        f"{name} has the label {ignore}: users have taken over.", "Remove the label first."
     )
 
 
-def _local_refusals(here: PullSnapshot) -> Iterator[NotResumed]:
-    pull, task = here.pull, here.task
-    again = f"Begin anew: hostler run {pull.repo_full_name}#{pull.issue_number}"
+def _local_refusals(local: PullSnapshot) -> Iterator[NotResumed]:
+    pull, task = local.pull, local.task
+    retry = f"Start again with: hostler run {pull.repo_full_name}#{pull.issue_number}"
     if pull.status is PullStatus.MERGED:
-        yield NotResumed(f"{here.name} was merged, and that is final.")
+        yield NotResumed(f"{local.name} is already merged.")
     if task is None:
         yield NotResumed(
-            f"The task of {here.name} was deleted.", again if pull.issue_number else ""
+            f"The task of {local.name} was deleted.", retry if pull.issue_number else ""
         )
         return
     if task.state is TaskState.DONE:
-        yield NotResumed(f"The task of {here.name} is done.")
-    if here.current is not None:
+        yield NotResumed(f"The task of {local.name} is done.")
+    if local.current is not None:
         yield NotResumed(
-            f"The task of {here.name} goes on with pull request {here.current}.",
-            "Say there what is to be done.",
+            f"The task of {local.name} continues with pull request {local.current}.",
+            "Comment there instead.",
         )
     if not task.over and task.pr_number != pull.pr_number:
         yield NotResumed(
-            f"The task of {here.name} has begun anew, and will open another pull request.",
-            f"Stop it first, if you want the old one: hostler task stop {task.id}",
+            f"The task of {local.name} was started again and will open another pull request.",
+            f"To continue the old one, stop it first: hostler task stop {task.id}",
         )
-    if here.busy and not here.watched:
-        yield NotResumed(f"The last run of {task.id} has not ended.", "Try again in a moment.")
+    if local.has_open_run and not local.is_watched:
+        yield NotResumed(f"The last run of {task.id} has not ended yet.", "Try again in a moment.")
 
 
-def _remote_refusals(here: PullSnapshot, there: Pull, head_sha: str) -> Iterator[NotResumed]:
-    if there.merged:
-        yield NotResumed(f"{here.name} was merged, and that is final.", over=True)
-    if there.state != "open":
-        yield NotResumed(f"{here.name} is closed on GitHub.", "Reopen it there first.", over=True)
-    if head_sha and head_sha.lower() != there.head_sha.lower():
+def _remote_refusals(local: PullSnapshot, remote: Pull, head_sha: str) -> Iterator[NotResumed]:
+    if remote.merged:
+        yield NotResumed(f"{local.name} is already merged.", closed=True)
+    if remote.state != "open":
         yield NotResumed(
-            f"The head of {here.name} is {there.head_sha}, not {head_sha}.",
-            "Look at what was pushed, and name that head, or none.",
+            f"{local.name} is closed on GitHub.", "Reopen it there first.", closed=True
+        )
+    if head_sha and head_sha.lower() != remote.head_sha.lower():
+        yield NotResumed(
+            f"The head of {local.name} is {remote.head_sha}, not {head_sha}.",
+            "Check what was pushed, then pass that head, or none.",
         )
 
 
@@ -149,7 +151,7 @@ RESUME_SCOPES = ("admission", OUTBOX, SCOPE)
 
 
 class NoSuchPull(HostlerError):
-    """A number that means no pull request of ours, or more than one."""
+    """The number is not a pull request of Hostler, or not a unique one."""
 
     exit_code = 2
 
@@ -159,40 +161,43 @@ class NoSuchPull(HostlerError):
 
 @dataclass(frozen=True, slots=True)
 class ResumedPull:
-    """What became of a pull request; `changed`: it was not so before."""
+    """A resumed pull request. `changed`: False if it was being watched already."""
 
     pull: PullRow
     task: Task
     changed: bool = True
 
 
-def store_nothing(_tx: Transaction, _task: Task) -> None:
-    """Nobody wants to store anything with it."""
+def _store_nothing(_tx: Transaction, _task: Task) -> None:
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeRequest:
-    """Who asks for it, which head they have seen, and how far back words count.
+    """Who requests it, which head they have seen, and how old comments may be.
 
-    `noted` stores what belongs to it in the same transaction, if anything was changed.
+    `also_store` is called in the same transaction if anything was changed.
     """
 
     by: str
     head_sha: str = ""
     backfill: timedelta = timedelta(days=1)
-    noted: Callable[[Transaction, Task], None] = store_nothing
+    also_store: Callable[[Transaction, Task], None] = _store_nothing
 
 
 @dataclass(frozen=True, slots=True)
 class _RemotePull:
-    """A pull request as GitHub showed it, and when, by its own time."""
+    """A pull request as GitHub returned it, and when by GitHub's clock."""
 
     item: Item
     at: datetime
 
 
 def find_own_pull(tx: Transaction, number: int, repo: str = "") -> PullRow:
-    """The pull request of ours that a person means, or a clear refusal."""
+    """Return the pull request of Hostler with this number.
+
+    Raise `NoSuchPull` if it is not unique.
+    """
     known = pulls_numbered(tx, number)
     found = [one for one in known if not repo or one.repo_full_name.lower() == repo.lower()]
     if len(found) == 1:
@@ -200,106 +205,111 @@ def find_own_pull(tx: Transaction, number: int, repo: str = "") -> PullRow:
     names = [one.repo_full_name for one in found or known]
     if found:
         raise NoSuchPull(
-            f"Pull request {number} is ours in {_join_names(names)}.",
-            f"Say which: --repo {names[0]}",
+            f"Pull request {number} exists in {_join_names(names)}.",
+            f"Choose one: --repo {names[0]}",
         )
     where = f" of {repo}" if repo else ""
-    near = f"There is one of ours in {_join_names(names)}. " if names else ""
+    near = f"Hostler opened one in {_join_names(names)}. " if names else ""
     raise NoSuchPull(
-        f"Pull request {number}{where} is not one of ours.",
-        f"{near}`hostler task list --all` shows all tasks and their pull requests.",
+        f"Pull request {number}{where} was not opened by Hostler.",
+        f"{near}`hostler task list --all` lists all tasks and their pull requests.",
     )
 
 
 def resume_pull(
-    store: Store, forge: Forge, watch: RepoPolicy, number: int, order: ResumeRequest
+    store: Store, forge: Forge, policy: RepoPolicy, number: int, request: ResumeRequest
 ) -> ResumedPull:
-    """Watch a pull request again that was closed here, or whose task was stopped."""
+    """Watch a pull request again that was closed, or whose task was stopped."""
     with store.read() as tx:
-        here = read_pull_snapshot(tx, watch, number)
-    _raise_if_refused(check_local(here))
-    there = _read_remote_pull(forge, here)
-    _raise_if_refused(check_remote(here, content_as(there.item, Pull), order.head_sha))
-    for thread in filter(None, (number, here.pull.issue_number)):
+        local = _read_pull_snapshot(tx, policy, number)
+    _raise_if_refused(check_local(local))
+    remote = _read_remote_pull(forge, local)
+    _raise_if_refused(check_remote(local, content_as(remote.item, Pull), request.head_sha))
+    for thread in filter(None, (number, local.pull.issue_number)):
         _raise_if_refused(
-            check_label(f"{watch.repo}#{thread}", _read_labels(forge, thread), watch.labels.ignore)
+            _check_label(
+                f"{policy.repo}#{thread}", _read_labels(forge, thread), policy.labels.ignore
+            )
         )
     with store.write(*RESUME_SCOPES) as tx:
-        here = read_pull_snapshot(tx, watch, number)
-        _raise_if_refused(check_local(here))
-        if here.watched:
-            return ResumedPull(here.pull, require_task(tx, here.pull.task), changed=False)
-        after = _resume_in_transaction(tx, watch, here.pull, there, order)
-        order.noted(tx, require_task(tx, after.task))
-    return ResumedPull(after, _process_inbox(store, watch, after.task))
+        local = _read_pull_snapshot(tx, policy, number)
+        _raise_if_refused(check_local(local))
+        if local.is_watched:
+            return ResumedPull(local.pull, require_task(tx, local.pull.task), changed=False)
+        after = _resume_in_transaction(tx, policy, local.pull, remote, request)
+        request.also_store(tx, require_task(tx, after.task))
+    return ResumedPull(after, _process_inbox(store, policy, after.task))
 
 
 def unblock(
-    store: Store, forge: Forge, watch: RepoPolicy, task: Task, order: ResumeRequest
+    store: Store, forge: Forge, policy: RepoPolicy, task: Task, request: ResumeRequest
 ) -> Task:
-    """Let a blocked task go on: its pull request awaits feedback; without one, it is queued."""
-    there = check_blocked(store, forge, watch, task, order)
+    """Unblock a task: its pull request waits for feedback again; without one the task is queued."""
+    remote = check_blocked(store, forge, policy, task, request)
     with store.write(*RESUME_SCOPES) as tx:
         present = require_task(tx, task.id)
         if present.state is not TaskState.BLOCKED:
-            raise NotResumed(f"The task {task.id} is not blocked any more.")
-        if there is None or present.pr_number is None:
-            queue_again(tx, present, order.by)
+            raise NotResumed(f"Task {task.id} is no longer blocked.")
+        if remote is None or present.pr_number is None:
+            queue_again(tx, present, request.by)
         else:
-            here = read_pull_snapshot(tx, watch, present.pr_number)
-            _raise_if_refused(check_local(here))
-            _resume_in_transaction(tx, watch, here.pull, there, order)
-        order.noted(tx, require_task(tx, task.id))
-    return _process_inbox(store, watch, task.id)
+            local = _read_pull_snapshot(tx, policy, present.pr_number)
+            _raise_if_refused(check_local(local))
+            _resume_in_transaction(tx, policy, local.pull, remote, request)
+        request.also_store(tx, require_task(tx, task.id))
+    return _process_inbox(store, policy, task.id)
 
 
-def _process_inbox(store: Store, watch: RepoPolicy, task: str) -> Task:
-    """The task when it was told what waits in the inbox; cut off before, the next look does it."""
-    ingest_stored_events(store, watch)
+def _process_inbox(store: Store, policy: RepoPolicy, task: str) -> Task:
+    """Return the task after its pending events were processed.
+
+    After a crash the next poll does it.
+    """
+    ingest_stored_events(store, policy)
     with store.read() as tx:
         return require_task(tx, task)
 
 
 def check_blocked(
-    store: Store, forge: Forge, watch: RepoPolicy, task: Task, order: ResumeRequest
+    store: Store, forge: Forge, policy: RepoPolicy, task: Task, request: ResumeRequest
 ) -> _RemotePull | None:
-    """A blocked task's pull request on GitHub, if it has one; refused where it cannot go on."""
+    """Return a blocked task's pull request on GitHub, if any; raise if it cannot be resumed."""
     if task.pr_number is None:
         return None
     with store.read() as tx:
-        here = read_pull_snapshot(tx, watch, task.pr_number)
-    _raise_if_refused(check_local(here))
-    there = _read_remote_pull(forge, here)
-    _raise_if_refused(check_remote(here, content_as(there.item, Pull), order.head_sha))
-    return there
+        local = _read_pull_snapshot(tx, policy, task.pr_number)
+    _raise_if_refused(check_local(local))
+    remote = _read_remote_pull(forge, local)
+    _raise_if_refused(check_remote(local, content_as(remote.item, Pull), request.head_sha))
+    return remote
 
 
-def read_pull_snapshot(tx: Transaction, watch: RepoPolicy, number: int) -> PullSnapshot:
-    """How a pull request of ours stands, here."""
-    pull = find_pull(tx, watch.repo, number)
+def _read_pull_snapshot(tx: Transaction, policy: RepoPolicy, number: int) -> PullSnapshot:
+    """Read a pull request of Hostler and its task."""
+    pull = find_pull(tx, policy.repo, number)
     if pull is None:
-        raise NoSuchPull(f"{watch.repo}#{number} is not ours any more.", "")
+        raise NoSuchPull(f"{policy.repo}#{number} is not a pull request of Hostler.", "")
     task = find_task(tx, pull.task)
     if task is None:
         return PullSnapshot(pull, None)
     other = task.pr_number if task.pr_number != number else None
-    current = find_pull(tx, watch.repo, other) if other else None
+    current = find_pull(tx, policy.repo, other) if other else None
     return PullSnapshot(
         pull,
         task,
-        busy=bool(open_runs(tx, task_id=task.id)),
+        has_open_run=bool(open_runs(tx, task_id=task.id)),
         current=current.pr_number if current and not current.final else None,
     )
 
 
 def _resume_in_transaction(
-    tx: Transaction, watch: RepoPolicy, pull: PullRow, there: _RemotePull, order: ResumeRequest
+    tx: Transaction, policy: RepoPolicy, pull: PullRow, remote: _RemotePull, request: ResumeRequest
 ) -> PullRow:
-    """Everything that goes with it, in one transaction."""
-    row = build_inbox_row(watch, there.item)
+    """Store everything that belongs to the resumed pull request."""
+    row = build_inbox_row(policy, remote.item)
     # An older version that says "closed" and waits in the inbox comes too late from now on.
     add_inbox_row(tx, replace(row, updated_at=normal_stamp(row.updated_at)))
-    head = content_as(there.item, Pull).head_sha
+    head = content_as(remote.item, Pull).head_sha
     after = replace(
         pull,
         status=PullStatus.AWAITING_FEEDBACK,
@@ -309,11 +319,11 @@ def _resume_in_transaction(
     change_pull(tx, pull, after)
     ask_for_scan(tx, after)
     task = require_task(tx, pull.task)
-    end_takeover(tx, task, there.at)
-    task = change_task(tx, task, _resumed_task(task, pull.pr_number, order.by))
-    add_deed(tx, task.id, Deed(tx.stamp(), order.by, What.RESUMED))
+    end_takeover(tx, task, remote.at)
+    task = change_task(tx, task, _resumed_task(task, pull.pr_number, request.by))
+    add_audit_entry(tx, task.id, AuditEntry(tx.stamp(), request.by, AuditAction.RESUMED))
     if pull.final:
-        add_comments_since(tx, watch, after, _comments_since(tx, watch, task, there, order))
+        add_comments_since(tx, policy, after, _comments_since(tx, policy, task, remote, request))
     _queue_if_pending(tx, task)
     return after
 
@@ -335,28 +345,28 @@ def _resumed_task(task: Task, number: int, by: str) -> Task:
 
 
 def _comments_since(
-    tx: Transaction, watch: RepoPolicy, task: Task, there: _RemotePull, order: ResumeRequest
+    tx: Transaction, policy: RepoPolicy, task: Task, remote: _RemotePull, request: ResumeRequest
 ) -> str:
-    """From when on words count that were said when nobody listened."""
-    floor = comment_floors(tx, watch.repo, thread_number(task)).heard_from
-    return max(truncate_to_second(there.at - order.backfill), floor)
+    """Return the time from which comments count that nobody has processed yet."""
+    floor = comment_floors(tx, policy.repo, thread_number(task)).comments_since
+    return max(truncate_to_second(remote.at - request.backfill), floor)
 
 
 def _queue_if_pending(tx: Transaction, task: Task) -> None:
-    """Words that wait for an answer get their turn."""
+    """Queue the task if comments are waiting for it."""
     if pending_event_keys(tx, task):
-        reason = f"{task.reason} Words wait for an answer."
+        reason = f"{task.reason} Comments are waiting for an answer."
         task = change_task(tx, task, replace(task, state=TaskState.QUEUED, reason=reason))
     publish_status_comment(tx, task)
 
 
-def _read_remote_pull(forge: Forge, here: PullSnapshot) -> _RemotePull:
+def _read_remote_pull(forge: Forge, local: PullSnapshot) -> _RemotePull:
     try:
-        return _RemotePull(forge.pull(here.pull.pr_number), forge.now())
+        return _RemotePull(forge.pull(local.pull.pr_number), forge.now())
     except (NotFound, Gone, Moved) as error:
         raise NotResumed(
-            f"{here.name} is not on GitHub any more, or our account cannot see it.",
-            "Look at what the token may read.",
+            f"{local.name} no longer exists on GitHub, or Hostler's account cannot see it.",
+            "Check the token's permissions.",
         ) from error
 
 
@@ -364,7 +374,7 @@ def _read_labels(forge: Forge, number: int) -> frozenset[str]:
     try:
         return forge.issue(number).labels
     except (NotFound, Gone, Moved):
-        return frozenset()  # its issue was deleted; the pull request is there
+        return frozenset()  # The issue was deleted, but the pull request exists.
 
 
 def _raise_if_refused(refusal: NotResumed | None) -> None:
@@ -378,19 +388,19 @@ def _join_names(names: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BlockedTask:
-    """One blocked task of GitHub's, and how many words wait for it."""
+    """One blocked task, and how many comments are waiting for it."""
 
     task: Task
     waiting: int
 
     @property
     def name(self) -> str:
-        """Where it is talked about."""
+        """The thread on GitHub where it is discussed."""
         return f"{self.task.repo_full_name}#{self.task.pr_number or self.task.number}"
 
     @property
     def remedy(self) -> str:
-        """What to do when the cause is mended."""
+        """The command to run when the cause is fixed."""
         task = self.task
         if task.pr_number is None:
             return f"hostler run {task.repo_full_name}#{task.number}"
@@ -398,7 +408,7 @@ class BlockedTask:
 
 
 def list_blocked(tx: Transaction, repo: RepoName | None = None) -> list[BlockedTask]:
-    """What is blocked, longest first; tasks without any thread on GitHub are not among it."""
+    """Return blocked tasks with a thread on GitHub, blocked longest first."""
     found = [task for task in tasks_in(tx, (TaskState.BLOCKED,), repo) if _thread_numbers(task)]
     found.sort(key=lambda task: (task.state_since, task.id))
     return [BlockedTask(task, count_held(tx, task.repo, _thread_numbers(task))) for task in found]
@@ -412,42 +422,42 @@ def _thread_numbers(task: Task) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class ResetResult:
-    """What became of one that was to go on: its task then, or why it stays as it is.
+    """The result for one blocked task: its new state, or why it stays blocked.
 
-    `over`: it is closed or merged on GitHub, so there is nothing to go on with.
+    `closed`: it is closed or merged on GitHub, so there is nothing to continue.
     """
 
     blocked: BlockedTask
     task: Task | None = None
     why: str = ""
-    over: bool = False
+    closed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BlockedTaskResetter:
-    """Lets blocked tasks go on, one transaction each. `dry`: only GitHub is asked."""
+    """Unblocks tasks, one transaction each. `dry`: only check."""
 
     store: Store
     forges: Callable[[RepoName], Forge]
     watches: Mapping[RepoName, RepoPolicy]
-    order: ResumeRequest
+    request: ResumeRequest
     dry: bool = False
 
     def reset(self, one: BlockedTask) -> ResetResult:
-        """Let one go on. Raises where GitHub does not answer."""
-        watch = self.watches.get(one.task.repo)
-        if watch is None:
-            return ResetResult(one, why=f"{one.task.repo} is not watched any more.")
+        """Unblock one task. Raise if GitHub does not answer."""
+        policy = self.watches.get(one.task.repo)
+        if policy is None:
+            return ResetResult(one, why=f"{one.task.repo} is no longer watched.")
         try:
-            return ResetResult(one, self._unblocked(one.task, watch))
+            return ResetResult(one, self._unblocked(one.task, policy))
         except CommandRefused as error:
             return ResetResult(one, why=error.what)
         except NotResumed as error:
-            return ResetResult(one, why=error.what, over=error.over)
+            return ResetResult(one, why=error.what, closed=error.closed)
 
-    def _unblocked(self, task: Task, watch: RepoPolicy) -> Task:
+    def _unblocked(self, task: Task, policy: RepoPolicy) -> Task:
         forge = self.forges(task.repo)
         if not self.dry:
-            return unblock(self.store, forge, watch, task, self.order)
-        check_blocked(self.store, forge, watch, task, self.order)
+            return unblock(self.store, forge, policy, task, self.request)
+        check_blocked(self.store, forge, policy, task, self.request)
         return task

@@ -1,7 +1,7 @@
-"""The status comment: one per task, saying its state and what happens next.
+"""The status comment: one per task, with its state and what happens next.
 
-Its text is a function of the task. At most one write of it is open at a time; when that one is
-settled, the newest text follows.
+Its text is a function of the task. At most one write of it is pending at a time; when that write is
+settled, the newest text is queued.
 """
 
 from __future__ import annotations
@@ -25,32 +25,40 @@ _FLOW_NAMES = {
     Flow.TASK: "task",
 }
 _NEXT_STEPS = {
-    TaskState.QUEUED: "An agent starts as soon as there is a place for it.",
-    TaskState.RUNNING: "An agent is at work. Its work comes as a pull request.",
-    TaskState.RETRYING: "It is tried again{at}.",
-    TaskState.PARKED: "It waits and is tried again{at}.",
+    TaskState.QUEUED: "An agent starts as soon as a slot is free.",
+    TaskState.RUNNING: "An agent is working on this and will open a pull request.",
+    TaskState.RETRYING: "Retrying{at}.",
+    TaskState.PARKED: "Waiting; retrying{at}.",
     TaskState.AWAITING_FEEDBACK: (
-        "Review {pull}: comments there are taken up, merging it ends the task, closing it stops it."
+        "Review {pull}. Comments there will be addressed; merging it completes the task, closing "
+        "it stops the task."
     ),
-    TaskState.NEEDS_INPUT: "Answer the question with a comment, and the work goes on.",
-    TaskState.BLOCKED: "It needs the operator. When that is mended: `hostler run {name}`.",
-    TaskState.STOPPED: "Nothing more happens by itself. The operator can start it again.",
-    TaskState.DONE: "Nothing is left to do.",
-    TaskState.FAILED: "It was given up. The operator can start it again: `hostler run {name}`.",
+    TaskState.NEEDS_INPUT: "Reply to the question with a comment to continue.",
+    TaskState.BLOCKED: (
+        "Fix the cause. Then an operator can comment `/hostler unblock`, or run "
+        "`hostler run {name}`, to continue."
+    ),
+    TaskState.STOPPED: (
+        "An operator can comment `/hostler retry`, or run `hostler run {name}`, to start again."
+    ),
+    TaskState.DONE: "Nothing more to do.",
+    TaskState.FAILED: (
+        "An operator can comment `/hostler retry`, or run `hostler run {name}`, to start again."
+    ),
 }
 
 
 def render_status_comment(task: Task) -> str:
-    """Where a task is, why, and what happens next."""
-    at = f" at {task.wake_at[:16].replace('T', ' ')} UTC" if task.wake_at else " at once"
+    """Return the text: the task's state, the reason, and what happens next."""
+    at = f" at {task.wake_at[:16].replace('T', ' ')} UTC" if task.wake_at else " now"
     pull = f"#{task.pr_number}" if task.pr_number else "the pull request"
     name = f"{task.repo_full_name}#{task.number}"
     then = _NEXT_STEPS[task.state].format(at=at, pull=pull, name=name)
     if task.flow is Flow.DESIGN and task.state is TaskState.DONE:
-        then = "The implementation follows."
+        then = "The implementation starts next."
     if task.state is TaskState.QUEUED and task.depends_on and not task.attempt:
         awaited = _list_dependencies(task.depends_on)
-        then = f"An agent starts when {awaited} done, and there is a place for it."
+        then = f"An agent starts when {awaited} done and a slot is free."
     why = f"{task.reason}\n\n" if task.reason else ""
     where = f" · {pull}" if task.pr_number else ""
     state = task.state.value.replace("_", " ")
@@ -58,19 +66,19 @@ def render_status_comment(task: Task) -> str:
 
 
 def text_digest(text: str) -> str:
-    """What is kept of a text, to know it again."""
+    """Return a digest by which a text is recognised."""
     return sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
 
 
 def publish_status_comment(tx: Transaction, task: Task) -> Task:
-    """Queue the status comment, or its change, if the text is another than the last one."""
+    """Queue the comment, or its edit, if the text differs from the last one."""
     text = render_status_comment(task)
     digest = text_digest(text)
     if task.repo_full_name is None or not task.number:
         return task
     last = find_write(tx, task.repo, task.status_token) if task.status_token else None
     if last is not None and not last.settled:
-        return task  # Whoever settles that one comes back here.
+        return task  # `handle_settled_write` calls this again.
     if digest == task.status_digest and not _was_deleted(last):
         return task
     if last is not None and last.state is WriteState.SENT and last.result_id:
@@ -83,7 +91,7 @@ def publish_status_comment(tx: Transaction, task: Task) -> Task:
 
 
 def _list_dependencies(names: tuple[str, ...]) -> str:
-    """What is waited for, with its verb; a long list is cut."""
+    """Return the names with a verb, shortened if there are many."""
     if len(names) == 1:
         return f"{names[0]} is"
     if len(names) > MAX_LISTED:
@@ -92,7 +100,7 @@ def _list_dependencies(names: tuple[str, ...]) -> str:
 
 
 def _was_deleted(last: OutboxRow | None) -> bool:
-    """A comment that cannot be changed any more is replaced; one that cannot be made is not."""
+    """Return whether the last edit failed, so that a new comment replaces the old one."""
     return last is not None and last.state is WriteState.FAILED and last.kind == EditComment.kind
 
 

@@ -1,6 +1,6 @@
 """Prompt templates: the built-in ones, and those of a repository on its base branch.
 
-Foreign text goes in as quoted data, never as part of a template.
+Text from outside is inserted as quoted data and never parsed as a template.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hostler.telemetry.redaction import redact
 
 MAX_QUOTE_LENGTH = 20_000
 SHORTENED = "(shortened)"
-# Names of jobs and paths are chosen by whoever may write a workflow or a branch.
+# Anyone who can push a branch or a workflow chooses the names of jobs and paths.
 MAX_NAME_LENGTH = 200
 _QUOTE_MARKS = re.compile("<{2,}|>{2,}")
 _SUFFIX = ".md"
@@ -26,7 +26,7 @@ _SUFFIX = ".md"
 
 @cache
 def builtin_templates() -> Mapping[str, Template]:
-    """Our own templates, by name."""
+    """Return the built-in templates by name."""
     folder = files("hostler.workflows") / "prompts"
     found = [file for file in folder.iterdir() if file.name.endswith(_SUFFIX)]
     return {file.name.removesuffix(_SUFFIX): Template(file.read_text("utf-8")) for file in found}
@@ -34,24 +34,27 @@ def builtin_templates() -> Mapping[str, Template]:
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplates:
-    """Templates by name: a repository's own where it has one that can be used, else ours."""
+    """Templates by name: the repository's own if it has a usable one, else the built-in one."""
 
     own: Mapping[str, Template] = field(default_factory=dict)
 
     def render(self, name: str, **values: object) -> str:
-        """A template with its values. Each is put in once and not looked at again."""
+        """Return a template with its values. Inserted values are not expanded again."""
         template = self.own.get(name) or builtin_templates()[name]
         return template.substitute({key: str(value) for key, value in values.items()})
 
 
 def quote_name(text: str) -> str:
-    """A foreign name within a heading: in quotes that it cannot end, and not long."""
+    """Return a name from outside for use in a heading: quoted, on one line, and shortened."""
     plain = " ".join(text.replace('"', "'").split())
     return f'"{plain[:MAX_NAME_LENGTH]}"'
 
 
 def quote_text(heading: str, text: str) -> str:
-    """Foreign text as data: its author above, every line marked, so that none can end the quote."""
+    """Return text from outside as a quote: heading first, and each line marked.
+
+    The marks prevent the text from ending the quote.
+    """
     body = redact(text.replace("\0", ""))
     if len(body) > MAX_QUOTE_LENGTH:
         body = f"{body[:MAX_QUOTE_LENGTH]}\n{SHORTENED}"
@@ -60,15 +63,15 @@ def quote_text(heading: str, text: str) -> str:
 
 
 def _one_line(heading: str) -> str:
-    """Without what looks like the beginning or the end of a quote."""
+    """Return the heading on one line, without what looks like the start or end of a quote."""
     plain = "".join(one if one.isprintable() else " " for one in redact(heading))
     return " ".join(_QUOTE_MARKS.sub(lambda found: " ".join(found[0]), plain).split())
 
 
 PROMPTS_FOLDER = ".hostler/prompts/"
-# The first that is there.
+# The first one that exists is used.
 GUIDES = ("AGENTS.md", "CLAUDE.md")
-# What agents and Hostler agreed on is not for repositories to change.
+# Repositories cannot change the rules between agents and Hostler.
 FIXED_TEMPLATES = frozenset({"contract", "contract_folder"})
 MAX_TEMPLATE_BYTES = 64 * 1024
 _TEMPLATE_SUFFIX = ".md"
@@ -77,7 +80,7 @@ _FILE_MODES = ("100644", "100755")
 
 @dataclass(frozen=True, slots=True)
 class RepoPrompts:
-    """A repository's own prompts, its guide for agents, and what of that cannot be used."""
+    """A repository's own templates, its guide for agents, and why templates are unusable."""
 
     prompts: PromptTemplates = field(default_factory=PromptTemplates)
     guide: str = ""
@@ -86,7 +89,7 @@ class RepoPrompts:
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """A file as a commit has it."""
+    """A file in a commit."""
 
     mode: str
     oid: str
@@ -95,14 +98,14 @@ class TreeEntry:
 
 
 class UnusableTemplate(Exception):
-    """Why a template of a repository cannot stand in the place of ours."""
+    """Why a repository's template cannot replace the built-in one."""
 
 
 def read_repo_prompts(mirror: Mirror, commit: Sha) -> RepoPrompts:
-    """What the repository says at a commit of its base branch.
+    """Read the repository's templates at a commit of its base branch.
 
-    It is read from the mirror: in the checkout, and on any other branch, whoever works there
-    could write what agents are told.
+    They are read from the mirror: agents can write to the checkout and to other branches, but must
+    not be able to change what later agents are told.
     """
     git = mirror.git()
     asked = ("ls-tree", "-z", "--long", "--full-tree", commit, "--", PROMPTS_FOLDER, *GUIDES)
@@ -123,22 +126,22 @@ def read_repo_prompts(mirror: Mirror, commit: Sha) -> RepoPrompts:
 
 
 def template_name(entry: TreeEntry) -> str:
-    """Which prompt of ours a file is to replace; raises before anything of it is read. Pure."""
+    """Return the prompt that a file replaces; raise before its content is read."""
     file = entry.path.removeprefix(PROMPTS_FOLDER)
     name = file.removesuffix(_TEMPLATE_SUFFIX)
     if name == file or name not in builtin_templates():
-        raise UnusableTemplate("replaces no prompt of ours")
+        raise UnusableTemplate("does not replace a built-in prompt")
     if name in FIXED_TEMPLATES:
-        raise UnusableTemplate("is not for repositories to change")
+        raise UnusableTemplate("cannot be changed by a repository")
     if entry.mode not in _FILE_MODES:
-        raise UnusableTemplate("is no plain file")
+        raise UnusableTemplate("is not a regular file")
     if entry.size > MAX_TEMPLATE_BYTES:
         raise UnusableTemplate(f"has more than {MAX_TEMPLATE_BYTES:,} bytes")
     return name
 
 
 def parse_template(name: str, data: bytes) -> Template:
-    """A template that can stand in the place of ours. Pure."""
+    """Parse a template that can replace the built-in one."""
     try:
         template = Template(data.decode("utf-8"))
     except UnicodeDecodeError:
@@ -146,17 +149,17 @@ def parse_template(name: str, data: bytes) -> Template:
     if not template.template.strip():
         raise UnusableTemplate("is empty")
     if not template.is_valid():
-        raise UnusableTemplate("has a $ that begins no placeholder (write $$ for the sign itself)")
+        raise UnusableTemplate("has a $ that starts no placeholder (write $$ for a dollar sign)")
     known = builtin_templates()[name].get_identifiers()
     unknown = [one for one in template.get_identifiers() if one not in known]
     if unknown:
         there = ", ".join(f"${one}" for one in known)
-        raise UnusableTemplate(f"has the unknown placeholder ${unknown[0]} (there are: {there})")
+        raise UnusableTemplate(f"has the unknown placeholder ${unknown[0]} (known: {there})")
     return template
 
 
 def find_guide(paths: Iterable[str]) -> str:
-    """The file that agents are to follow; empty where there is none. Pure."""
+    """Return the guide file that agents should follow; empty if there is none."""
     there = set(paths)
     return next((name for name in GUIDES if name in there), "")
 

@@ -25,20 +25,21 @@ from hostler.store import Store
 from hostler.store.tasks import Task
 from hostler.workflows.outcomes import CLEAN_PREFIX, SetupFailed
 
-# Longest run of one setup or test command.
+# Time limit of one setup or test command.
 COMMAND_SECONDS = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
 class RepoContext:
-    """One repository: its settings, its mirror, its remote, and where its checkouts are.
+    """One repository: its settings, mirror, remote, and where its checkouts are.
 
-    `env` is the agent's environment: commands of the repository never see ours. `permit` is asked
-    before anything leaves the house, and raises `FenceLost` if the work is no longer ours.
+    `env` is the environment of commands that the repository's settings name; it has none of
+    Hostler's secrets. `require_fence` is called before every push, and raises `FenceLost` if this
+    run is stale.
     """
 
     store: Store
-    watch: RepoPolicy
+    policy: RepoPolicy
     settings: Repo
     mirror: Mirror
     remote: Remote
@@ -47,47 +48,44 @@ class RepoContext:
     limits: Tasks = field(default_factory=Tasks)
     env: Mapping[str, str] = field(default_factory=dict)
     command_seconds: float = COMMAND_SECONDS
-    permit: Callable[[], None] = lambda: None
+    require_fence: Callable[[], None] = lambda: None
 
     def checkout(self, task: Task) -> Checkout:
-        """Where a task's work is."""
+        """Return the checkout of a task."""
         return Checkout(
             CheckoutLocation(self.checkouts, task.project, task.id), self.mirror, task.branch
         )
 
 
-# Larger files are told apart by size and time of change.
+# Larger files are compared by size and modification time.
 MAX_HASHED_BYTES = 4 * 1024 * 1024
 
 
-def set_up_checkout(repo_context: RepoContext, task: Task) -> Checkout:
-    """The task's checkout, made or refreshed. Each step finds what an earlier try has done."""
-    return prepare_checkout(repo_context, task).checkout
+def set_up_checkout(context: RepoContext, task: Task) -> Checkout:
+    """Make or refresh the task's checkout. Each step finds what an earlier attempt has done."""
+    return prepare_checkout(context, task).checkout
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyCheckout:
-    """A checkout that is ready, and the commit that the remote's base branch has now."""
+    """A checkout that is ready, and the present commit of the remote's base branch."""
 
     checkout: Checkout
     base: Sha
 
 
-def prepare_checkout(repo_context: RepoContext, task: Task) -> ReadyCheckout:
-    """The same, with what else was found out on the way."""
-    fetch_mirror(repo_context.mirror, repo_context.remote)
-    base, tip = resolve_base(repo_context.mirror, repo_context.remote, task.base_branch)
-    place = repo_context.checkout(task).place
-    plan = CheckoutPlan(task.branch, base, repo_context.identity)
-    made = ensure_checkout(place, repo_context.mirror, repo_context.remote, plan)
+def prepare_checkout(context: RepoContext, task: Task) -> ReadyCheckout:
+    """Make or refresh the task's checkout, and run its setup command."""
+    fetch_mirror(context.mirror, context.remote)
+    base, tip = resolve_base(context.mirror, context.remote, task.base_branch)
+    place = context.checkout(task).place
+    plan = CheckoutPlan(task.branch, base, context.identity)
+    made = ensure_checkout(place, context.mirror, context.remote, plan)
     if not made.created:
         _refresh_checkout(made.checkout, base)
-    if repo_context.settings.setup_command:
+    if context.settings.setup_command:
         ran = run_setup(
-            place.path,
-            repo_context.settings.setup_command,
-            repo_context.env,
-            seconds=repo_context.command_seconds,
+            place.path, context.settings.setup_command, context.env, seconds=context.command_seconds
         )
         if ran is not None and not ran.passed:
             raise SetupFailed(ran)
@@ -98,20 +96,20 @@ def _refresh_checkout(checkout: Checkout, base: str) -> None:
     try:
         refresh_checkout(checkout, base)
     except CheckoutError:
-        # An agent that left its branch is told so at the end of its turn, when it matters.
+        # An agent that left its branch gets the error at the end of its turn.
         return
 
 
-def progress_digest(repo_context: RepoContext, task: Task) -> str:
-    """A word that changes when the work does; empty where it cannot be told."""
+def progress_digest(context: RepoContext, task: Task) -> str:
+    """Return a digest that changes when the work does; empty if it cannot be computed."""
     try:
-        found = read_status(repo_context.checkout(task), task.base_branch or "HEAD")
+        found = read_status(context.checkout(task), task.base_branch or "HEAD")
     except (CheckoutError, ValueError):
         return ""
-    checkout = repo_context.checkout(task)
+    checkout = context.checkout(task)
     path = checkout.path
-    start = read_mirror_ref(repo_context.mirror, f"{PUSHED_REFS}{task.branch}") or read_mirror_ref(
-        repo_context.mirror, checkout.ref("base")
+    start = read_mirror_ref(context.mirror, f"{PUSHED_REFS}{task.branch}") or read_mirror_ref(
+        context.mirror, checkout.ref("base")
     )
     if not found.dirty and found.head.commit == start:
         return f"{CLEAN_PREFIX}{start}"
@@ -119,14 +117,14 @@ def progress_digest(repo_context: RepoContext, task: Task) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:24]
 
 
-def save_blocked_work(repo_context: RepoContext, task: Task) -> str:
-    """Put blocked work on a branch of its own; its name, or nothing where that cannot be done."""
-    repo_context.permit()
+def save_blocked_work(context: RepoContext, task: Task) -> str:
+    """Push blocked work to a branch of its own; return its name, or nothing if that fails."""
+    context.require_fence()
     try:
         made = push_checkpoint(
-            repo_context.checkout(task),
-            repo_context.remote,
-            repo_context.identity,
+            context.checkout(task),
+            context.remote,
+            context.identity,
             issue=task.number,
             title=task.title,
         )
@@ -136,7 +134,7 @@ def save_blocked_work(repo_context: RepoContext, task: Task) -> str:
 
 
 def _file_digest(root: Path, file: str) -> str:
-    """What changes with a file's content. Writing the same anew is no progress."""
+    """Return a digest of a file's content; rewriting the same content is not progress."""
     try:
         found = (root / file).lstat()
         if stat.S_ISREG(found.st_mode) and found.st_size <= MAX_HASHED_BYTES:
@@ -147,14 +145,14 @@ def _file_digest(root: Path, file: str) -> str:
     return f"{found.st_size} {found.st_mtime_ns}"
 
 
-# More files than this are not looked at: what changed among them may go unseen.
+# Further files are ignored: changes among them may be missed.
 MAX_FILES = 20_000
-# Git's own store changes without any work; its HEAD and refs change with commits.
+# Git's object store changes without any work; HEAD and refs change with commits.
 _IGNORED_GIT_FOLDERS = frozenset({"objects", "lfs", "hooks"})
 
 
 def folder_digest(folder: Path) -> str:
-    """A digest of names, sizes and times. Reads no file; empty where there is no folder."""
+    """Return a digest of names, sizes and times. Reads no file; empty if there is no folder."""
     if not folder.is_dir():
         return ""
     digest = hashlib.sha256()
@@ -164,7 +162,7 @@ def folder_digest(folder: Path) -> str:
 
 
 def _walk_files(folder: str) -> Iterator[str]:
-    """Every file below, in the order of names; links are not followed."""
+    """Yield a line for every file below, ordered by name. Symlinks are not followed."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:

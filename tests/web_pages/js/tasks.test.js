@@ -84,14 +84,14 @@ test("an answer follows its question, and a stop is shown once with its author",
   const asked_at = "2026-03-01T10:10:00.000Z";
   const at = "2026-03-01T10:20:00.000Z";
   const answered = { at, by: "ann", what: "answered", text: "Blue.", asked: "Which colour?", asked_at };
-  const task = { created_at: "2026-03-01T10:00:00.000Z", state: "queued", state_since: at, deeds: [answered] };
+  const task = { created_at: "2026-03-01T10:00:00.000Z", state: "queued", state_since: at, audit_entries: [answered] };
   const found = timeline(task);
   equal(found.map((one) => [one.what, one.more]), [["ann answered the question", "Blue."], ["Question asked", "Which colour?"], ["Submitted", ""]]);
   const later = "2026-03-01T10:30:00.000Z";
   const stopped = { at: later, by: "bob", what: "stopped", text: "too dear", asked: "", asked_at: null };
-  const over = { ...task, state: "stopped", state_since: later, reason: "Stopped by bob: too dear", deeds: [answered, stopped] };
+  const over = { ...task, state: "stopped", state_since: later, reason: "Stopped by bob: too dear", audit_entries: [answered, stopped] };
   equal(timeline(over).map((one) => one.what), ["bob stopped the task", "ann answered the question", "Question asked", "Submitted"]);
-  equal(timeline({ ...over, deeds: [] })[0].what, "Stopped");
+  equal(timeline({ ...over, audit_entries: [] })[0].what, "Stopped");
 });
 
 test("a live run has no end; an unknown outcome is shown as it is", () => {

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hostler.sim.scenario import Scenario
-    from hostler.sim.tournament import Standing
+    from hostler.sim.tournament import PolicyResult
 
 
 def register_sandbox(app: typer.Typer) -> None:
@@ -156,9 +156,7 @@ def governor(
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Folder for plots of each policy's first day, as SVG and PNG."
-        ),
+        typer.Option(metavar="DIR", help="Folder for plots of each policy's first seed, as SVG."),
     ] = None,
     jobs: Annotated[
         int,
@@ -179,9 +177,8 @@ def governor(
       hostler sim governor --scenario slow_drift --plot plots
       hostler sim governor --scenario mine.toml --json
     """
-    from hostler.sim.report import as_json, parameters, table
     from hostler.sim.scenario import find_scenario
-    from hostler.sim.tournament import tournament
+    from hostler.sim.tournament import as_json, parameters, table, tournament
 
     told = find_scenario(scenario)
     if plot is not None:
@@ -221,21 +218,18 @@ def _make_folder(folder: Path) -> None:
         raise _unwritable_error(folder, error) from error
 
 
-def _draw_plots(folder: Path, scenario: Scenario, standings: Sequence[Standing]) -> None:
-    from hostler.sim.figure import drawn
-    from hostler.sim.png import png
-    from hostler.sim.svg import svg
+def _draw_plots(folder: Path, scenario: Scenario, standings: Sequence[PolicyResult]) -> None:
+    from hostler.sim.plot import draw, svg
 
     for standing in standings:
         first = standing.entries[0]
-        shapes = drawn(f"{scenario.name}: {standing.policy}, seed {first.seed}", first.moments)
-        name = folder / f"governor-{standing.policy}"
+        shapes = draw(f"{scenario.name}: {standing.policy}, seed {first.seed}", first.moments)
+        file = folder / f"governor-{standing.policy}.svg"
         try:
-            name.with_suffix(".svg").write_text(svg(shapes), encoding="utf-8")
-            name.with_suffix(".png").write_bytes(png(shapes))
+            file.write_text(svg(shapes), encoding="utf-8")
         except OSError as error:
             raise _unwritable_error(folder, error) from error
-        print_note(f"Drew {name}.svg and .png.")
+        print_note(f"Drew {file}.")
 
 
 def _unwritable_error(folder: Path, error: OSError) -> HostlerError:

@@ -283,7 +283,7 @@ def reset(
             raise error
         if not dry_run and any(one.task for one in done):
             _note_if_not_running(opened)
-    if any(one.task is None and (pr is not None or not one.over) for one in done):
+    if any(one.task is None and (pr is not None or not one.closed) for one in done):
         raise typer.Exit(1)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from hostler.governor.adaptive.model import PoolConfig
-    from hostler.governor.status import Status
+    from hostler.governor.status import GovernorStatus
     from hostler.service.tasks.control import PoolControl
     from hostler.store import Store
     from hostler.web.client.connection import ServiceConnection
@@ -188,14 +188,15 @@ def set_cap(
             "Use a higher one, or leave it out for twice --max-global.",
         )
     _set_caps(context, pool, {"max_global_agents": max_global, **chosen})
-    knobs = read_policy(given.home_folder, settings).knobs(pool)
+    config = read_policy(given.home_folder, settings).pool_config(pool)
     if json:
-        print_json({"pool": pool, **given_values, **_effective_caps(knobs)})
+        print_json({"pool": pool, **given_values, **_effective_caps(config)})
         return
-    many = f"{knobs.max_global} agent{'s' if knobs.max_global != 1 else ''}"
-    if knobs.adaptive:
+    many = f"{config.max_global} agent{'s' if config.max_global != 1 else ''}"
+    if config.adaptive:
         print_line(
-            f"Pool {pool}: starts with {many}, at most {knobs.hard_max} (adaptive: {knobs.policy})."
+            f"Pool {pool}: starts with {many}, at most {config.hard_max} "
+            f"(adaptive: {config.policy})."
         )
     else:
         print_line(f"Pool {pool}: at most {many} at once.")
@@ -260,7 +261,7 @@ def park(
     elif found is None:
         print_line(f"Pool {pool} is not parked: that time has passed.")
     else:
-        print_line(f"Pool {pool} is parked {found.in_words}.")
+        print_line(f"Pool {pool} is parked {found.text}.")
 
 
 @commands.command()
@@ -289,9 +290,9 @@ def _with_group_options(context: typer.Context, provider: str, *, json: bool) ->
 
 
 def _parse_pool(provider: str) -> str:
-    from hostler.governor.policy import checked_pool_name, pool_key
+    from hostler.governor.policy import pool_key, require_pool_name
 
-    return pool_key(checked_pool_name("pool", provider))
+    return pool_key(require_pool_name("pool", provider))
 
 
 def _parse_policy(name: str) -> str:
@@ -305,14 +306,14 @@ def _parse_policy(name: str) -> str:
     raise _usage_error(f"Unknown policy {name!r}.", f"Known policies: {', '.join(known)}.")
 
 
-def _effective_caps(knobs: PoolConfig) -> dict[str, Any]:
+def _effective_caps(config: PoolConfig) -> dict[str, Any]:
     """Return the effective limits, including defaults."""
     return {
-        "max_global_agents": knobs.max_global,
-        "hard_max": knobs.hard_max,
-        "settle_seconds": knobs.settle_seconds,
-        "break_seconds": knobs.break_seconds,
-        "min_dispatch_interval_seconds": knobs.min_dispatch_interval_seconds,
+        "max_global_agents": config.max_global,
+        "hard_max": config.hard_max,
+        "settle_seconds": config.settle_seconds,
+        "break_seconds": config.break_seconds,
+        "min_dispatch_interval_seconds": config.min_dispatch_interval_seconds,
     }
 
 
@@ -424,7 +425,7 @@ def _wait_for_database(given: GlobalOptions, provider: str) -> None:
         SystemClock().wakeup().wait(REFRESH_SECONDS)
 
 
-def _print_caps(found: Status, error: StoreOutdated) -> None:
+def _print_caps(found: GovernorStatus, error: StoreOutdated) -> None:
     """Print the configured caps when the database is too old to read."""
     from hostler.cli.commands.governor_format import format_caps
 
@@ -454,7 +455,7 @@ def _watch_pools(given: GlobalOptions, provider: str) -> None:
             store.wait_for_change(mark, REFRESH_SECONDS)
 
 
-def _select_pool(found: Status, provider: str) -> Status:
+def _select_pool(found: GovernorStatus, provider: str) -> GovernorStatus:
     from dataclasses import replace
 
     if not provider:
@@ -468,7 +469,7 @@ def _select_pool(found: Status, provider: str) -> Status:
     return found
 
 
-def _print_status(found: Status, *, as_json: bool) -> None:
+def _print_status(found: GovernorStatus, *, as_json: bool) -> None:
     from hostler.cli.commands.governor_format import format_machine, format_pools
 
     if as_json:
@@ -478,7 +479,7 @@ def _print_status(found: Status, *, as_json: bool) -> None:
         print_line(line)
 
 
-def _read_status(given: GlobalOptions) -> Status:
+def _read_status(given: GlobalOptions) -> GovernorStatus:
     try:
         with _open_store(given) as store:
             return _status_from_store(store, given)
@@ -486,24 +487,24 @@ def _read_status(given: GlobalOptions) -> Status:
         return _status_without_database(given)
 
 
-def _status_without_database(given: GlobalOptions) -> Status:
+def _status_without_database(given: GlobalOptions) -> GovernorStatus:
     found = _status_from_files(given)
     print_note("No database yet: no agents are running.")
     return found
 
 
-def _status_from_files(given: GlobalOptions) -> Status:
+def _status_from_files(given: GlobalOptions) -> GovernorStatus:
     """Return the status as far as the settings and governor.json tell it."""
     from hostler.clock import SystemClock
-    from hostler.governor.holders import NOTHING_TO_PRUNE, read_host
+    from hostler.governor.holders import EMPTY_PRUNE_PLAN, read_host
     from hostler.governor.policy import read_policy
-    from hostler.governor.status import Stored, status_of
+    from hostler.governor.status import StoredPools, status_of
 
     policy = read_policy(given.home_folder, load_settings(given).settings)
-    return status_of(NOTHING_TO_PRUNE, Stored(), SystemClock().now(), policy, read_host())
+    return status_of(EMPTY_PRUNE_PLAN, StoredPools(), SystemClock().now(), policy, read_host())
 
 
-def _status_from_store(store: Store, given: GlobalOptions) -> Status:
+def _status_from_store(store: Store, given: GlobalOptions) -> GovernorStatus:
     from hostler.governor.holders import read_host
     from hostler.governor.policy import read_policy
     from hostler.governor.status import status

@@ -10,11 +10,11 @@ from hostler.cli.output import YELLOW, colourise
 
 if TYPE_CHECKING:
     from hostler.governor.adaptive.controller import AdaptivePool
-    from hostler.governor.status import PoolStatus, Status
+    from hostler.governor.status import GovernorStatus, PoolStatus
     from hostler.store.governor import Lease
 
 
-def format_pools(found: Status) -> list[str]:
+def format_pools(found: GovernorStatus) -> list[str]:
     """Format all pools, and the leases of exited processes."""
     lines = [line for pool in found.pools for line in _format_pool(pool, found)]
     if found.ended:
@@ -23,15 +23,15 @@ def format_pools(found: Status) -> list[str]:
     return lines
 
 
-def format_caps(found: Status) -> Iterator[str]:
+def format_caps(found: GovernorStatus) -> Iterator[str]:
     """Format only the configured caps of each pool."""
     for pool in found.pools:
-        knobs = pool.knobs
-        learns = f"on ({knobs.policy}), hard max {knobs.hard_max}" if knobs.adaptive else "off"
-        yield f"{pool.pool}: operator cap {knobs.max_global}, adaptive {learns}"
+        config = pool.config
+        learns = f"on ({config.policy}), hard max {config.hard_max}" if config.adaptive else "off"
+        yield f"{pool.pool}: operator cap {config.max_global}, adaptive {learns}"
 
 
-def format_machine(found: Status) -> str:
+def format_machine(found: GovernorStatus) -> str:
     """Format the agents and the memory of this machine."""
     ceiling = f" of {found.machine_max_agents}" if found.machine_max_agents else ""
     free = "unknown" if found.free_mb is None else f"{found.free_mb:,} MB"
@@ -42,16 +42,16 @@ def format_machine(found: Status) -> str:
     return f"machine: {many}; memory: {free} free, {reserved} reserved"
 
 
-def _format_pool(pool: PoolStatus, found: Status) -> Iterator[str]:
+def _format_pool(pool: PoolStatus, found: GovernorStatus) -> Iterator[str]:
     yield f"{pool.pool}: {pool.active} of {pool.cap} agents, {pool.free} free"
-    knobs = pool.knobs
+    config = pool.config
     if pool.learned is None:
-        yield f"  operator cap {knobs.max_global}, adaptive off"
+        yield f"  operator cap {config.max_global}, adaptive off"
     else:
         yield from _format_adaptive(pool.learned)
     if pool.parked:
         why = f" ({pool.parked.why})" if pool.parked.why else ""
-        yield "  " + colourise(f"parked {pool.parked.in_words}{why}", YELLOW)
+        yield "  " + colourise(f"parked {pool.parked.text}{why}", YELLOW)
     for lease in pool.leases:
         yield f"  {_format_lease(lease, found)}"
     for project in pool.shares:
@@ -61,41 +61,41 @@ def _format_pool(pool: PoolStatus, found: Status) -> Iterator[str]:
 def _format_adaptive(known: AdaptivePool) -> Iterator[str]:
     from hostler.governor.status import settles_until
 
-    knobs, overlay = known.knobs, known.overlay
+    config, state = known.config, known.state
     yield (
-        f"  operator cap {knobs.max_global}, adaptive on ({knobs.policy}), "
-        f"dynamic cap {known.cap}, hard max {knobs.hard_max}"
+        f"  operator cap {config.max_global}, adaptive on ({config.policy}), "
+        f"dynamic cap {known.cap}, hard max {config.hard_max}"
     )
     settles = settles_until(known)
     yield (
-        f"  last decrease {_format_time(overlay.last_decrease_at)}, "
-        f"{overlay.rate_limit_events} rate-limit events, "
+        f"  last decrease {_format_time(state.last_decrease_at)}, "
+        f"{state.rate_limit_events} rate-limit events, "
         + (f"settle window until {_format_time(settles)}" if settles else "no settle window")
     )
-    apart = knobs.min_dispatch_interval_seconds
+    apart = config.min_dispatch_interval_seconds
     yield f"  breaker {_format_breaker(known)}; starts about {apart:g} s apart"
-    if overlay.gate_until is not None and overlay.gate_until > known.now:
-        yield "  " + colourise(f"no starts until {_format_time(overlay.gate_until)}", YELLOW)
-    if overlay.damaged_at is not None:
-        found = f"adaptive state from before {_format_time(overlay.damaged_at)} was damaged"
+    if state.gate_until is not None and state.gate_until > known.now:
+        yield "  " + colourise(f"no starts until {_format_time(state.gate_until)}", YELLOW)
+    if state.damaged_at is not None:
+        found = f"adaptive state from before {_format_time(state.damaged_at)} was damaged"
         yield "  " + colourise(f"{found}; safe defaults are used", YELLOW)
 
 
 def _format_breaker(known: AdaptivePool) -> str:
-    from hostler.governor.adaptive.model import Breaker
+    from hostler.governor.adaptive.model import BreakerState
     from hostler.governor.status import breaker_until
 
-    overlay = known.overlay
-    if overlay.breaker_state is Breaker.CLOSED:
+    state = known.state
+    if state.breaker_state is BreakerState.CLOSED:
         return "closed"
-    again = f", opened {overlay.breaker_reopen_count + 1} times in a row"
-    again = again if overlay.breaker_reopen_count else ""
-    if overlay.breaker_state is Breaker.OPEN:
-        return colourise(f"open until {_format_time(breaker_until(overlay))}{again}", YELLOW)
-    probe = overlay.probe
+    again = f", opened {state.breaker_reopen_count + 1} times in a row"
+    again = again if state.breaker_reopen_count else ""
+    if state.breaker_state is BreakerState.OPEN:
+        return colourise(f"open until {_format_time(breaker_until(state))}{again}", YELLOW)
+    probe = state.probe
     if probe is None:
         return colourise(f"half-open, the next agent is the probe{again}", YELLOW)
-    since = _format_time(overlay.probe_admitted_at)
+    since = _format_time(state.probe_admitted_at)
     return colourise(
         f"half-open, probing with {probe.project} {probe.task} since {since}{again}", YELLOW
     )
@@ -106,21 +106,21 @@ def _format_project(project: str, pool: PoolStatus) -> Iterator[str]:
     more = "some" if wants is None else str(wants)
     holds, share = pool.held_by(project), pool.shares[project]
     yield f"  {project}: {holds} in use, {more} more wanted, share {share}"
-    no = pool.waits.get(project)
+    no = pool.denials.get(project)
     if no is not None:
         until = f" Retry at {_format_time(no.opens_at)}." if no.opens_at else ""
         yield f"    next one waits ({no.gate.value}): {no.what}{until}"
 
 
-def _format_lease(lease: Lease, found: Status) -> str:
+def _format_lease(lease: Lease, found: GovernorStatus) -> str:
     from hostler.governor.parking import age_of
 
     minutes = int(age_of(lease.acquired_at, found.now).total_seconds()) // 60
     who = lease.task_id or lease.program
-    unseen = lease.lease in found.unseen
+    unseen = lease.lease in found.unverified
     marks = [
         word
-        for word, applies in (("waiting for children", lease.lent), ("not verifiable", unseen))
+        for word, applies in (("waiting for children", lease.released), ("not verifiable", unseen))
         if applies
     ]
     return "  ".join(

@@ -129,7 +129,7 @@ def _format_agents(seen: Snapshot) -> Iterator[str]:
 
 
 def _describe_agent(one: RunningAgent) -> str:
-    waits = ", waiting for children" if one.run.lent_at else ""
+    waits = ", waiting for children" if one.run.slot_released_at else ""
     title = escape_line(one.task.title) if one.task else ""
     return f"{format_age(one.seconds):>4}  {one.run.task_id}  ({one.run.agent}{waits}) {title}"
 
@@ -161,7 +161,7 @@ def _format_pools(seen: Snapshot) -> Iterator[str]:
 
 
 def _describe_pool(one: PoolStatus) -> str:
-    parked = f", parked {one.parked.in_words}" if one.parked else ""
+    parked = f", parked {one.parked.text}" if one.parked else ""
     return f"{one.pool} {one.active}/{one.cap}{parked}"
 
 

@@ -302,7 +302,7 @@ def _action_facts(found: TaskDetails) -> Iterator[tuple[str, str]]:
     """Yield what users did with the task; an answer after its question."""
     from hostler.model import parse_timestamp
 
-    for action in found.deeds[-_MAX_ACTIONS:]:
+    for action in found.audit_entries[-_MAX_ACTIONS:]:
         if action.asked:
             asked_at = parse_timestamp(action.asked_at or action.at)
             yield "asked", f"{format_local_time(asked_at)}: {action.asked}"
@@ -313,5 +313,5 @@ def _action_facts(found: TaskDetails) -> Iterator[tuple[str, str]]:
 
 def _run_outcome(run: Run) -> str:
     if run.outcome is None:
-        return "waiting" if run.lent_at else run.state.value
+        return "waiting" if run.slot_released_at else run.state.value
     return run.outcome.replace("_", " ")

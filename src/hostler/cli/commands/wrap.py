@@ -100,17 +100,17 @@ def _build_request(settings: Settings, provider: str, project: str, program: str
     import secrets
 
     from hostler.governor.gates import LeaseRequest
-    from hostler.governor.policy import checked_pool_name, pool_key
+    from hostler.governor.policy import pool_key, require_pool_name
 
     project = (
-        checked_pool_name("project", project or os.environ.get("HOSTLER_PROJECT", ""))
+        require_pool_name("project", project or os.environ.get("HOSTLER_PROJECT", ""))
         or _folder_name()
     )
     known = settings.repo.get(project)
     return LeaseRequest(
         f"wrap-{secrets.token_hex(8)}",
         project,
-        pool_key(checked_pool_name("pool", provider)),
+        pool_key(require_pool_name("pool", provider)),
         program=Path(program).name,
         width=known.max_concurrent_slots if known else 0,
         weight=known.weight if known else 1,
@@ -172,9 +172,9 @@ def _acquire_lease(waiter: LeaseWaiter, ask: LeaseRequest, *, wait: bool) -> Non
     from hostler.governor.leases import NoFreeSlot
 
     if wait:
-        waiter.place(ask)
+        waiter.wait(ask)
         return
-    answer = waiter.now(ask, wishing=False)
+    answer = waiter.try_acquire(ask, publish=False)
     if isinstance(answer, LeaseDenied):
         raise NoFreeSlot(answer)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from hostler.backoff import backoff
 from hostler.clock import Clock
 from hostler.errors import ForgeError, RateLimited, Refused, Unauthorized
 from hostler.forge.actions import decode_action
@@ -50,7 +51,7 @@ def first_lookup_at(posted_at: datetime, now: datetime, delay: timedelta) -> dat
 
 def next_lookup_at(lookups: int, now: datetime, delay: timedelta) -> datetime | None:
     """Return when to look again, later each time; None: never."""
-    return None if lookups >= MAX_LOOKUPS else now + delay * 2**lookups
+    return None if lookups >= MAX_LOOKUPS else now + backoff(lookups, delay, timedelta.max)
 
 
 def ignore_timeout(_row: OutboxRow, _lookups: int) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from hostler.backoff import backoff
 from hostler.errors import (
     CredentialsMissing,
     ForgeError,
@@ -28,6 +29,7 @@ from hostler.store.outbox import OutboxRow, WriteState
 
 # Stored waits are limited to the longest that a rate limit can require.
 MAX_WAIT = timedelta(hours=1)
+_MAX_DOUBLINGS = 20
 RATE_LIMITED_KIND = RateLimited.__name__
 # Errors that say nothing about the write itself.
 _RETRYABLE_ERRORS = (RateLimited, Unreachable, Unauthorized, CredentialsMissing, ServerFailed)
@@ -250,13 +252,16 @@ def _mark_absent(row: OutboxRow, at: datetime, now: datetime, policy: OutboxPoli
     spent = row.attempts >= policy.max_attempts
     is_unique = row.kind in UNIQUE_ACTION_KINDS
     if at < believed and (spent or not is_unique):
-        wait = min(policy.first_lookup_wait * 2 ** min(row.setbacks, 20), believed - at)
+        wait = backoff(min(row.setbacks, _MAX_DOUBLINGS), policy.first_lookup_wait, believed - at)
         unseen = replace(row, state=WriteState.UNCLEAR, setbacks=row.setbacks + 1)
         return replace(unseen, not_before=format_timestamp(now + wait))
     if spent:
         return _mark_failed(replace(row, last_error=row.last_error or "It was never found."))
     # The first repetition needs no wait; later ones wait longer, in case of an outage.
-    wait = policy.first_lookup_wait * (2 ** (row.attempts - 1) - 1) if is_unique else timedelta(0)
+    wait = timedelta(0)
+    if is_unique:
+        first = policy.first_lookup_wait
+        wait = backoff(row.attempts - 1, first, timedelta.max) - first
     return replace(
         row, state=WriteState.QUEUED, setbacks=0, not_before=format_timestamp(now + wait)
     )
@@ -268,7 +273,7 @@ def _retry_later(
     if isinstance(error, RateLimited):
         until = min(max(error.until, now + policy.first_wait), now + MAX_WAIT)
         return replace(row, not_before=format_timestamp(until))
-    wait = min(first * 2 ** min(row.setbacks, 20), policy.max_wait)
+    wait = backoff(min(row.setbacks, _MAX_DOUBLINGS), first, policy.max_wait)
     return replace(row, setbacks=row.setbacks + 1, not_before=format_timestamp(now + wait))
 
 

@@ -8,158 +8,160 @@ from datetime import datetime, timedelta
 from hostler.governor.adaptive import breaker, spacing
 from hostler.governor.adaptive.model import (
     CONGESTION,
-    Announced,
-    Breaker,
+    BreakerState,
     ClosedGate,
     LeaseSlot,
+    LimitAnnouncement,
+    LimitReport,
     PoolConfig,
     PoolLoad,
     PoolState,
     RateLimitEvent,
-    Report,
     Source,
 )
 
 FLOOR = 1
-# One more agent after each such quiet while.
+# Add one agent after each such time without a change.
 PROBE_EVERY = timedelta(seconds=300)
-# So many different agents within so long were refused at once: it takes more than a halving.
+# This many agents refused within this time are a burst, which lowers the cap by more.
 BURST_WINDOW = timedelta(seconds=30)
 BURST_SLOTS = 3
 FACTOR, BURST_FACTOR = 2, 4
-# So many decreases within so long mean that lowering does not help.
+# This many decreases within this time open the breaker: lowering does not help.
 DECREASES_WINDOW = timedelta(minutes=10)
 DECREASES_THAT_OPEN = 3
-# More agents than this need not be told apart to see a burst.
-REMEMBERED = 64
+# More events than this are not needed to see a burst.
+MAX_REMEMBERED_EVENTS = 64
 
 
 class Aimd:
     """Additive increase, multiplicative decrease, with settle windows and a breaker."""
 
-    def cap(self, knobs: PoolConfig, overlay: PoolState) -> int:
-        return effective_cap(knobs, overlay)
+    def cap(self, config: PoolConfig, state: PoolState) -> int:
+        return effective_cap(config, state)
 
-    def passed(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, load: PoolLoad
+    def advance(
+        self, config: PoolConfig, state: PoolState, now: datetime, load: PoolLoad
     ) -> PoolState:
-        if (probe := breaker.after_probe_timeout(overlay, now, load)) is not None:
-            overlay = self.released(knobs, overlay, now, probe, reached=True)
-        return grown(knobs, breaker.tick(knobs, overlay, now, load), now)
+        if (probe := breaker.timed_out_probe(state, now, load)) is not None:
+            state = self.on_release(config, state, now, probe, reached=True)
+        return increase_cap(config, breaker.tick(config, state, now, load), now)
 
-    def shut(self, knobs: PoolConfig, overlay: PoolState, now: datetime) -> ClosedGate | None:
-        return breaker.closed_gate(overlay, now) or spacing.closed_gate(overlay, now)
+    def closed_gate(self, config: PoolConfig, state: PoolState, now: datetime) -> ClosedGate | None:
+        return breaker.closed_gate(state, now) or spacing.closed_gate(state, now)
 
-    def admitted(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, slot: LeaseSlot, roll: float
+    def on_start(
+        self, config: PoolConfig, state: PoolState, now: datetime, slot: LeaseSlot, fraction: float
     ) -> PoolState:
-        return spacing.spaced(knobs, breaker.probing(overlay, now, slot), now, roll)
+        return spacing.schedule_next_start(
+            config, breaker.admit_probe(state, now, slot), now, fraction
+        )
 
-    def limited(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, report: Report
+    def on_limit(
+        self, config: PoolConfig, state: PoolState, now: datetime, report: LimitReport
     ) -> PoolState:
         if report.reason not in CONGESTION:
-            return overlay
-        overlay = counted(overlay, now)
+            return state
+        state = count_event(state, now)
         if report.source is Source.LIVE:
-            # A probe too: while it lives it tries again by itself, and its end decides.
-            return overlay
-        if breaker.is_of_probe(overlay, report.slot):
-            return breaker.open_breaker(knobs, overlay, now)
-        return lowered(knobs, remembered(overlay, now, report.slot), now)
+            # A probe too: while it runs it retries by itself, and its end decides.
+            return state
+        if breaker.is_of_probe(state, report.slot):
+            return breaker.open_breaker(config, state, now)
+        return decrease_cap(config, remember_event(state, now, report.slot), now)
 
-    def announced(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, word: Announced
+    def on_announcement(
+        self, config: PoolConfig, state: PoolState, now: datetime, announcement: LimitAnnouncement
     ) -> PoolState:
-        return overlay
+        return state
 
-    def answered(
+    def on_answers(
         self,
-        knobs: PoolConfig,
-        overlay: PoolState,
+        config: PoolConfig,
+        state: PoolState,
         now: datetime,
         slot: LeaseSlot,
         requests: int,
     ) -> PoolState:
-        return overlay
+        return state
 
-    def released(
+    def on_release(
         self,
-        knobs: PoolConfig,
-        overlay: PoolState,
+        config: PoolConfig,
+        state: PoolState,
         now: datetime,
         slot: LeaseSlot,
         *,
         reached: bool,
     ) -> PoolState:
-        if overlay.probe is None or overlay.probe != slot:
-            return overlay
+        if state.probe is None or state.probe != slot:
+            return state
         if not reached:
-            return breaker.return_probe(overlay)
-        return changed(knobs, breaker.close_breaker(overlay), now, FLOOR)
+            return breaker.drop_probe(state)
+        return change_cap(config, breaker.close_breaker(state), now, FLOOR)
 
 
-def effective_cap(knobs: PoolConfig, overlay: PoolState) -> int:
-    """The cap in force: the learned one if there is one, within its bounds."""
-    return max(FLOOR, min(overlay.dynamic_cap or knobs.max_global, knobs.hard_max))
+def effective_cap(config: PoolConfig, state: PoolState) -> int:
+    """Return the cap in force: the adaptive one if set, within its bounds."""
+    return max(FLOOR, min(state.dynamic_cap or config.max_global, config.hard_max))
 
 
-def changed(knobs: PoolConfig, overlay: PoolState, now: datetime, cap: int) -> PoolState:
-    """Another cap. It settles: who started under the old one may be heard of for a while."""
-    settled = now + timedelta(seconds=max(0.0, knobs.settle_seconds))
-    return replace(overlay, dynamic_cap=cap, settle_until=settled)
+def change_cap(config: PoolConfig, state: PoolState, now: datetime, cap: int) -> PoolState:
+    """Set the cap, and start the settle window."""
+    settle_until = now + timedelta(seconds=max(0.0, config.settle_seconds))
+    return replace(state, dynamic_cap=cap, settle_until=settle_until)
 
 
-def settling(overlay: PoolState, now: datetime) -> bool:
-    """Whether the last change is too fresh for another one."""
-    return overlay.settle_until is not None and now < overlay.settle_until
+def is_settling(state: PoolState, now: datetime) -> bool:
+    """Return True during the settle window after a change."""
+    return state.settle_until is not None and now < state.settle_until
 
 
-def counted(overlay: PoolState, now: datetime) -> PoolState:
-    """One more refusal that was heard of, whatever comes of it."""
-    events = overlay.rate_limit_events + 1
-    return replace(overlay, rate_limit_events=events, last_rate_limit_at=now)
+def count_event(state: PoolState, now: datetime) -> PoolState:
+    """Count a rate-limit event, whether or not it changes the cap."""
+    events = state.rate_limit_events + 1
+    return replace(state, rate_limit_events=events, last_rate_limit_at=now)
 
 
-def remembered(overlay: PoolState, now: datetime, slot: LeaseSlot) -> PoolState:
-    """The agents that were refused lately: each once, however often it says so."""
-    kept = (
+def remember_event(state: PoolState, now: datetime, slot: LeaseSlot) -> PoolState:
+    """Remember which agents were refused lately, each once."""
+    recent_events = (
         seen
-        for seen in overlay.recent_rate_limit_events
+        for seen in state.recent_rate_limit_events
         if seen.slot != slot and now - seen.at <= BURST_WINDOW
     )
-    recent = (*kept, RateLimitEvent(now, slot))[-REMEMBERED:]
-    return replace(overlay, recent_rate_limit_events=recent)
+    recent = (*recent_events, RateLimitEvent(now, slot))[-MAX_REMEMBERED_EVENTS:]
+    return replace(state, recent_rate_limit_events=recent)
 
 
-def lowered(knobs: PoolConfig, overlay: PoolState, now: datetime) -> PoolState:
-    """Fewer agents, unless a change settles or nobody starts anyway; the breaker at the floor."""
-    if overlay.breaker_state is not Breaker.CLOSED or settling(overlay, now):
-        return overlay
-    cap = effective_cap(knobs, overlay)
+def decrease_cap(config: PoolConfig, state: PoolState, now: datetime) -> PoolState:
+    """Lower the cap, unless it settles or the breaker is open. At the floor, open the breaker."""
+    if state.breaker_state is not BreakerState.CLOSED or is_settling(state, now):
+        return state
+    cap = effective_cap(config, state)
     if cap == FLOOR:
-        return breaker.open_breaker(knobs, overlay, now)
-    burst = len(overlay.recent_rate_limit_events) >= BURST_SLOTS
-    lower = changed(knobs, overlay, now, max(FLOOR, cap // (BURST_FACTOR if burst else FACTOR)))
-    recent = tuple(at for at in overlay.recent_decreases if now - at <= DECREASES_WINDOW)
+        return breaker.open_breaker(config, state, now)
+    burst = len(state.recent_rate_limit_events) >= BURST_SLOTS
+    lower = change_cap(config, state, now, max(FLOOR, cap // (BURST_FACTOR if burst else FACTOR)))
+    recent = tuple(at for at in state.recent_decreases if now - at <= DECREASES_WINDOW)
     lower = replace(lower, last_decrease_at=now, recent_decreases=(*recent, now))
     if len(lower.recent_decreases) < DECREASES_THAT_OPEN:
         return lower
-    return breaker.open_breaker(knobs, lower, now)
+    return breaker.open_breaker(config, lower, now)
 
 
-def grown(knobs: PoolConfig, overlay: PoolState, now: datetime) -> PoolState:
-    """One agent more for each full quiet while since the last change settled."""
-    if overlay.breaker_state is not Breaker.CLOSED or settling(overlay, now):
-        return overlay
-    anchors = [at for at in (overlay.settle_until, overlay.last_probe_at) if at is not None]
+def increase_cap(config: PoolConfig, state: PoolState, now: datetime) -> PoolState:
+    """Add one agent for each full quiet period since the last change settled."""
+    if state.breaker_state is not BreakerState.CLOSED or is_settling(state, now):
+        return state
+    anchors = [at for at in (state.settle_until, state.last_probe_at) if at is not None]
     if not anchors:
-        return replace(overlay, last_probe_at=now)
+        return replace(state, last_probe_at=now)
     steps = (now - max(anchors)) // PROBE_EVERY
     if steps < 1:
-        return overlay
-    # At the bound too: a bound that is raised later opens no backlog of steps.
-    overlay = replace(overlay, last_probe_at=now)
-    cap = effective_cap(knobs, overlay)
-    wider = min(cap + steps, max(FLOOR, knobs.hard_max))
-    return overlay if wider <= cap else changed(knobs, overlay, now, wider)
+        return state
+    # Move the anchor at the upper bound too: raising the bound later must not release saved steps.
+    state = replace(state, last_probe_at=now)
+    cap = effective_cap(config, state)
+    raised = min(cap + steps, max(FLOOR, config.hard_max))
+    return state if raised <= cap else change_cap(config, state, now, raised)

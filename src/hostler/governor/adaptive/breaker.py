@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from hostler.backoff import backoff
 from hostler.governor.adaptive.model import (
-    Breaker,
+    BreakerState,
     ClosedGate,
     LeaseSlot,
     PoolConfig,
@@ -16,22 +17,19 @@ from hostler.governor.adaptive.model import (
 from hostler.governor.adaptive.state import max_break
 
 GATE = "breaker"
-# After this long without the probe's lease nobody waits for news of it.
+# A probe whose lease is gone counts as failed after this long.
 PROBE_TIMEOUT = timedelta(minutes=30)
-# Far beyond what fits below the longest break: a number may be damaged, a power may not overflow.
-MAX_DOUBLINGS = 30
 
 
-def open_breaker(knobs: PoolConfig, overlay: PoolState, now: datetime) -> PoolState:
-    """Nobody starts for a while; each time in a row for twice as long."""
-    again = overlay.breaker_state is not Breaker.CLOSED
-    count = max(0, overlay.breaker_reopen_count) + 1 if again else 0
-    doubled = max(0.0, knobs.break_seconds) * 2.0 ** min(count, MAX_DOUBLINGS)
+def open_breaker(config: PoolConfig, state: PoolState, now: datetime) -> PoolState:
+    """Open the breaker: no start for a while, twice as long each time in a row."""
+    again = state.breaker_state is not BreakerState.CLOSED
+    count = max(0, state.breaker_reopen_count) + 1 if again else 0
     return replace(
-        overlay,
-        breaker_state=Breaker.OPEN,
+        state,
+        breaker_state=BreakerState.OPEN,
         breaker_open_at=now,
-        breaker_break_seconds=min(doubled, max_break(knobs)),
+        breaker_break_seconds=backoff(count, max(0.0, config.break_seconds), max_break(config)),
         breaker_reopen_count=count,
         probe=None,
         probe_admitted_at=None,
@@ -39,79 +37,79 @@ def open_breaker(knobs: PoolConfig, overlay: PoolState, now: datetime) -> PoolSt
     )
 
 
-def tick(knobs: PoolConfig, overlay: PoolState, now: datetime, load: PoolLoad) -> PoolState:
-    """A break that is over asks for a probe; a probe that vanished long ago counts as failed."""
-    overlay = half_open_if_due(overlay, now)
-    if overlay.probe is None or overlay.probe in load.slots:
-        return overlay
-    admitted = overlay.probe_admitted_at
+def tick(config: PoolConfig, state: PoolState, now: datetime, load: PoolLoad) -> PoolState:
+    """Half-open after the break. A probe that vanished long ago counts as failed."""
+    state = half_open_if_due(state, now)
+    if state.probe is None or state.probe in load.slots:
+        return state
+    admitted = state.probe_admitted_at
     if admitted is None or now - admitted < PROBE_TIMEOUT:
-        return overlay
-    return open_breaker(knobs, overlay, now)
+        return state
+    return open_breaker(config, state, now)
 
 
-def after_probe_timeout(overlay: PoolState, now: datetime, load: PoolLoad) -> LeaseSlot | None:
-    """A probe of which nobody will ever hear, but which has lived on for so long.
+def timed_out_probe(state: PoolState, now: datetime, load: PoolLoad) -> LeaseSlot | None:
+    """Return a probe whose responses are not followed, once it has run for long enough.
 
-    Nobody was told of a refusal meanwhile. Whoever starts next is refused if that was wrong, and
-    opens it again; otherwise all would wait for as long as it lives.
+    No refusal was reported meanwhile, so it counts as a success. If that was wrong, the next
+    refusal reopens the breaker.
     """
-    probe, admitted = overlay.probe, overlay.probe_admitted_at
-    if probe not in load.mute or admitted is None or now - admitted < PROBE_TIMEOUT:
+    probe, admitted = state.probe, state.probe_admitted_at
+    if probe not in load.unobserved or admitted is None or now - admitted < PROBE_TIMEOUT:
         return None
     return probe
 
 
-def half_open_if_due(overlay: PoolState, now: datetime) -> PoolState:
-    """Half-open, once the break is over."""
-    if overlay.breaker_state is not Breaker.OPEN or now < _break_ends(overlay, now):
-        return overlay
-    return half_opened(overlay)
+def half_open_if_due(state: PoolState, now: datetime) -> PoolState:
+    """Half-open the breaker if its break is over."""
+    if state.breaker_state is not BreakerState.OPEN or now < _break_ends(state, now):
+        return state
+    return half_open(state)
 
 
-def half_opened(overlay: PoolState) -> PoolState:
-    """One may try."""
-    return replace(overlay, breaker_state=Breaker.HALF_OPEN, probe=None, probe_admitted_at=None)
+def half_open(state: PoolState) -> PoolState:
+    """Allow one probe."""
+    return replace(state, breaker_state=BreakerState.HALF_OPEN, probe=None, probe_admitted_at=None)
 
 
-def closed_gate(overlay: PoolState, now: datetime) -> ClosedGate | None:
-    """What stands before everybody while it is open, or while somebody tries."""
-    overlay = half_open_if_due(overlay, now)
-    if overlay.breaker_state is Breaker.OPEN:
-        until = _break_ends(overlay, now)
-        what = f"the provider refused too often, and nobody starts until {until:%H:%M:%S} UTC"
-        return ClosedGate(GATE, what, overlay.breaker_open_at, until)
-    if overlay.probe is None:
+def closed_gate(state: PoolState, now: datetime) -> ClosedGate | None:
+    """Return the gate that is closed while the breaker is open, or a probe is running."""
+    state = half_open_if_due(state, now)
+    if state.breaker_state is BreakerState.OPEN:
+        until = _break_ends(state, now)
+        what = f"circuit breaker open until {until:%H:%M:%S} UTC"
+        return ClosedGate(GATE, what, state.breaker_open_at, until)
+    if state.probe is None:
         return None
-    whose = " ".join(filter(None, (overlay.probe.project, overlay.probe.task)))
-    what = f"the provider refused too often, and one agent ({whose}) tries whether it answers again"
-    return ClosedGate(GATE, what, overlay.probe_admitted_at)
+    owner = " ".join(filter(None, (state.probe.project, state.probe.task)))
+    what = f"circuit breaker half-open: probing with {owner}"
+    return ClosedGate(GATE, what, state.probe_admitted_at)
 
 
-def probing(overlay: PoolState, now: datetime, slot: LeaseSlot) -> PoolState:
-    """Whoever starts first after a break is the probe."""
-    overlay = half_open_if_due(overlay, now)
-    if overlay.breaker_state is not Breaker.HALF_OPEN or overlay.probe is not None:
-        return overlay
-    return replace(overlay, probe=slot, probe_admitted_at=now)
+def admit_probe(state: PoolState, now: datetime, slot: LeaseSlot) -> PoolState:
+    """Make the first start after a break the probe."""
+    state = half_open_if_due(state, now)
+    if state.breaker_state is not BreakerState.HALF_OPEN or state.probe is not None:
+        return state
+    return replace(state, probe=slot, probe_admitted_at=now)
 
 
-def is_of_probe(overlay: PoolState, slot: LeaseSlot) -> bool:
-    """Whether a report may be the probe's: one without a task may be of any agent there."""
-    probe = overlay.probe
+def is_of_probe(state: PoolState, slot: LeaseSlot) -> bool:
+    """Return True if a report may be the probe's. One without a task may be any agent's."""
+    probe = state.probe
     return probe is not None and slot in (probe, LeaseSlot(probe.project))
 
 
-def return_probe(overlay: PoolState) -> PoolState:
-    """The probe ended without a word from its provider: another one has to try."""
-    return replace(overlay, probe=None, probe_admitted_at=None)
+def drop_probe(state: PoolState) -> PoolState:
+    """Forget a probe that ended without a response: another agent has to try."""
+    return replace(state, probe=None, probe_admitted_at=None)
 
 
-def close_breaker(overlay: PoolState) -> PoolState:
-    """Everything as before the first refusal, but for the cap."""
+def close_breaker(state: PoolState) -> PoolState:
+    """Close the breaker. The cap is not changed."""
     return replace(
-        overlay,
-        breaker_state=Breaker.CLOSED,
+        state,
+        breaker_state=BreakerState.CLOSED,
         breaker_open_at=None,
         breaker_break_seconds=0.0,
         breaker_reopen_count=0,
@@ -121,5 +119,5 @@ def close_breaker(overlay: PoolState) -> PoolState:
     )
 
 
-def _break_ends(overlay: PoolState, now: datetime) -> datetime:
-    return (overlay.breaker_open_at or now) + timedelta(seconds=overlay.breaker_break_seconds)
+def _break_ends(state: PoolState, now: datetime) -> datetime:
+    return (state.breaker_open_at or now) + timedelta(seconds=state.breaker_break_seconds)

@@ -1,4 +1,4 @@
-"""Choose the policy of a pool, and apply what is learned to its stored state."""
+"""Choose the policy of a pool, and apply events to its stored state."""
 
 from __future__ import annotations
 
@@ -9,93 +9,93 @@ from datetime import datetime
 from hostler.governor.adaptive.aimd import Aimd
 from hostler.governor.adaptive.model import (
     AdaptivePolicy,
-    Announced,
     ClosedGate,
     LeaseSlot,
+    LimitAnnouncement,
+    LimitReport,
     PoolConfig,
     PoolLoad,
     PoolState,
-    Report,
 )
 from hostler.governor.adaptive.served import Served
 from hostler.governor.adaptive.state import dump_state, load_state, sanitize
 from hostler.governor.policy import Policy, pool_key
 from hostler.store import Transaction
 from hostler.store.governor import (
-    Standing,
-    all_overlays,
-    find_overlay,
-    put_overlay,
-    standing,
-    whose,
+    LeaseCounts,
+    all_pool_states,
+    count_leases,
+    find_pool_state,
+    lease_owners,
+    put_pool_state,
 )
 
 
 class OptionalPolicy:
-    """While `adaptive` is off, the identity; while it is on, the policy on believable moments."""
+    """A policy that does nothing while `adaptive` is off, and otherwise gets sanitised state."""
 
     def __init__(self, policy: AdaptivePolicy) -> None:
         self._policy = policy
 
-    def cap(self, knobs: PoolConfig, overlay: PoolState) -> int:
-        return self._policy.cap(knobs, overlay) if knobs.adaptive else knobs.max_global
+    def cap(self, config: PoolConfig, state: PoolState) -> int:
+        return self._policy.cap(config, state) if config.adaptive else config.max_global
 
-    def passed(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, load: PoolLoad
+    def advance(
+        self, config: PoolConfig, state: PoolState, now: datetime, load: PoolLoad
     ) -> PoolState:
-        if not knobs.adaptive:
-            return overlay
-        return self._policy.passed(knobs, sanitize(knobs, overlay, now), now, load)
+        if not config.adaptive:
+            return state
+        return self._policy.advance(config, sanitize(config, state, now), now, load)
 
-    def shut(self, knobs: PoolConfig, overlay: PoolState, now: datetime) -> ClosedGate | None:
-        if not knobs.adaptive:
+    def closed_gate(self, config: PoolConfig, state: PoolState, now: datetime) -> ClosedGate | None:
+        if not config.adaptive:
             return None
-        return self._policy.shut(knobs, sanitize(knobs, overlay, now), now)
+        return self._policy.closed_gate(config, sanitize(config, state, now), now)
 
-    def admitted(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, slot: LeaseSlot, roll: float
+    def on_start(
+        self, config: PoolConfig, state: PoolState, now: datetime, slot: LeaseSlot, fraction: float
     ) -> PoolState:
-        if not knobs.adaptive:
-            return overlay
-        return self._policy.admitted(knobs, sanitize(knobs, overlay, now), now, slot, roll)
+        if not config.adaptive:
+            return state
+        return self._policy.on_start(config, sanitize(config, state, now), now, slot, fraction)
 
-    def limited(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, report: Report
+    def on_limit(
+        self, config: PoolConfig, state: PoolState, now: datetime, report: LimitReport
     ) -> PoolState:
-        if not knobs.adaptive:
-            return overlay
-        return self._policy.limited(knobs, sanitize(knobs, overlay, now), now, report)
+        if not config.adaptive:
+            return state
+        return self._policy.on_limit(config, sanitize(config, state, now), now, report)
 
-    def announced(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, word: Announced
+    def on_announcement(
+        self, config: PoolConfig, state: PoolState, now: datetime, announcement: LimitAnnouncement
     ) -> PoolState:
-        if not knobs.adaptive:
-            return overlay
-        return self._policy.announced(knobs, sanitize(knobs, overlay, now), now, word)
+        if not config.adaptive:
+            return state
+        return self._policy.on_announcement(config, sanitize(config, state, now), now, announcement)
 
-    def answered(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, slot: LeaseSlot, requests: int
+    def on_answers(
+        self, config: PoolConfig, state: PoolState, now: datetime, slot: LeaseSlot, requests: int
     ) -> PoolState:
-        if not knobs.adaptive:
-            return overlay
-        return self._policy.answered(knobs, sanitize(knobs, overlay, now), now, slot, requests)
+        if not config.adaptive:
+            return state
+        return self._policy.on_answers(config, sanitize(config, state, now), now, slot, requests)
 
-    def released(
+    def on_release(
         self,
-        knobs: PoolConfig,
-        overlay: PoolState,
+        config: PoolConfig,
+        state: PoolState,
         now: datetime,
         slot: LeaseSlot,
         *,
         reached: bool,
     ) -> PoolState:
-        if not knobs.adaptive:
-            return overlay
-        overlay = sanitize(knobs, overlay, now)
-        return self._policy.released(knobs, overlay, now, slot, reached=reached)
+        if not config.adaptive:
+            return state
+        state = sanitize(config, state, now)
+        return self._policy.on_release(config, state, now, slot, reached=reached)
 
 
-# What is not known to this program is read as the policy that everybody knows.
+# Used for policy names that this program does not know.
 DEFAULT_POLICY = "aimd"
 
 
@@ -107,160 +107,164 @@ POLICIES: Mapping[str, AdaptivePolicy] = {
 
 @dataclass(frozen=True, slots=True)
 class AdaptivePool:
-    """What is known of an adaptive pool at a moment, with what time alone has changed.
+    """The state of an adaptive pool at a time, after what time alone changes.
 
-    `stored` is the text that it came from.
+    `stored` is the text that it was read from.
     """
 
-    knobs: PoolConfig
-    overlay: PoolState
+    config: PoolConfig
+    state: PoolState
     stored: str
     now: datetime
 
     @property
     def control(self) -> AdaptivePolicy:
-        """The policy of the pool."""
-        return policy_for(self.knobs)
+        """Return the policy of the pool."""
+        return policy_for(self.config)
 
     @property
     def cap(self) -> int:
-        """How many agents the pool takes now."""
-        return self.control.cap(self.knobs, self.overlay)
+        """Return how many agents the pool takes now."""
+        return self.control.cap(self.config, self.state)
 
     @property
-    def shut(self) -> ClosedGate | None:
-        """The gate that is closed for everybody, if one is."""
-        return self.control.shut(self.knobs, self.overlay, self.now)
+    def closed_gate(self) -> ClosedGate | None:
+        """Return the gate that is closed for all starts, or None."""
+        return self.control.closed_gate(self.config, self.state, self.now)
 
-    def after_start(self, slot: LeaseSlot, roll: float) -> str:
-        """What is to be stored once an agent has its place."""
-        return dump_state(self.control.admitted(self.knobs, self.overlay, self.now, slot, roll))
+    def state_after_start(self, slot: LeaseSlot, fraction: float) -> str:
+        """Return the text to store once an agent has its lease."""
+        return dump_state(self.control.on_start(self.config, self.state, self.now, slot, fraction))
 
 
 def adaptive_pool(
-    knobs: PoolConfig, stored: str, now: datetime, load: PoolLoad, ended: Iterable[LeaseSlot] = ()
+    config: PoolConfig, stored: str, now: datetime, load: PoolLoad, ended: Iterable[LeaseSlot] = ()
 ) -> AdaptivePool:
-    """A pool at a moment. `ended`: whose programs are gone, with nobody left to say more."""
-    control, overlay = policy_for(knobs), load_state(stored)
+    """Build a pool's state at a time. `ended` are slots of pruned programs."""
+    control, state = policy_for(config), load_state(stored)
     for slot in ended:
-        overlay = control.released(knobs, overlay, now, slot, reached=False)
-    return AdaptivePool(knobs, control.passed(knobs, overlay, now, load), stored, now)
+        state = control.on_release(config, state, now, slot, reached=False)
+    return AdaptivePool(config, control.advance(config, state, now, load), stored, now)
 
 
-def policy_for(knobs: PoolConfig) -> AdaptivePolicy:
-    """The policy that the operator chose."""
-    return POLICIES.get(knobs.policy, POLICIES[DEFAULT_POLICY])
+def policy_for(config: PoolConfig) -> AdaptivePolicy:
+    """Return the policy that the operator chose."""
+    return POLICIES.get(config.policy, POLICIES[DEFAULT_POLICY])
 
 
 def slot_of(project: str, task: str, lease: str) -> LeaseSlot:
-    """Whose agent holds a lease. A program without a task is known by its lease alone."""
+    """Return the slot of a lease's agent. A program without a task is known by its lease."""
     return LeaseSlot(project, task or lease)
 
 
-def pool_load(
+def make_pool_load(
     active: int,
     rows: Sequence[tuple[str, str, str]],
     *,
     waiting: bool,
-    heard: Iterable[LeaseSlot] = (),
+    reporting: Iterable[LeaseSlot] = (),
 ) -> PoolLoad:
-    """What a pool carries, by the project, task and name of each lease; and who was just heard."""
-    # Only the runs of tasks are followed.
-    mute = slots_in(row for row in rows if not row[1])
-    return PoolLoad(active, waiting, slots_in(rows) | frozenset(heard), mute)
+    """Build a pool's load from (project, task, lease) rows. `reporting`: it has just reported."""
+    # Only runs of tasks have their output followed.
+    unobserved = slots_in(row for row in rows if not row[1])
+    return PoolLoad(active, waiting, slots_in(rows) | frozenset(reporting), unobserved)
 
 
 def slots_in(rows: Iterable[tuple[str, str, str]]) -> frozenset[LeaseSlot]:
-    """The same for many, each with its project, task and lease."""
+    """Return the slots of (project, task, lease) rows."""
     return frozenset(slot_of(*row) for row in rows)
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderReport:
-    """What was heard of one agent since the last time.
+    """What one agent met since its last report.
 
-    `answers`: healthy responses of its provider. `over`: its lease has ended, or counts no more;
-    `reached`: its provider ever answered it.
+    `answers`: healthy responses of its provider. `ended`: its lease has ended or counts no more.
+    `reached`: its provider answered it at least once.
     """
 
     slot: LeaseSlot
-    limits: tuple[Report, ...] = ()
-    words: tuple[Announced, ...] = ()
+    limits: tuple[LimitReport, ...] = ()
+    announcements: tuple[LimitAnnouncement, ...] = ()
     answers: int = 0
-    over: bool = False
+    ended: bool = False
     reached: bool = False
 
 
-def apply_report(tx: Transaction, policy: Policy, pool: str, news: ProviderReport) -> None:
-    """Let a pool learn from one agent. Nothing is read or written where nothing is learned."""
+def apply_report(tx: Transaction, policy: Policy, pool: str, report: ProviderReport) -> None:
+    """Apply a report to an adaptive pool. Other pools are neither read nor written."""
     pool = pool_key(pool)
-    knobs = policy.knobs(pool)
-    if knobs.adaptive:
-        counts = standing(tx, pool, news.slot.project, None)
-        # What time has changed comes first: a measure that begins anew must not lose this news. Who
-        # is heard of is still there, though its lease may have gone a moment ago.
-        overlay = _passed(tx, knobs, pool, counts, frozenset({news.slot}))
-        store_state(tx, pool, counts.overlay, after(knobs, overlay, tx.now(), news))
+    config = policy.pool_config(pool)
+    if config.adaptive:
+        counts = count_leases(tx, pool, report.slot.project, None)
+        # Apply the time first: a measuring window that starts now must not lose this report. The
+        # agent is still there, though its lease may have ended a moment ago.
+        state = _advance(tx, config, pool, counts, frozenset({report.slot}))
+        store_state(tx, pool, counts.state, apply_events(config, state, tx.now(), report))
 
 
 def read_pool(tx: Transaction, policy: Policy, pool: str) -> None:
-    """Let a pool note what runs, and what time alone has changed."""
+    """Store what time alone has changed in a pool, and what runs."""
     pool = pool_key(pool)
-    knobs = policy.knobs(pool)
-    if knobs.adaptive:
-        counts = standing(tx, pool, "", None)
-        store_state(tx, pool, counts.overlay, _passed(tx, knobs, pool, counts))
+    config = policy.pool_config(pool)
+    if config.adaptive:
+        counts = count_leases(tx, pool, "", None)
+        store_state(tx, pool, counts.state, _advance(tx, config, pool, counts))
 
 
-def after(knobs: PoolConfig, overlay: PoolState, now: datetime, news: ProviderReport) -> PoolState:
-    """What is known after the news of one agent. Pure."""
-    control = policy_for(knobs)
-    for word in news.words:
-        overlay = control.announced(knobs, overlay, now, word)
-    # A refusal before an answer: what came first in one look is not known.
-    for report in news.limits:
-        overlay = control.limited(knobs, overlay, now, report)
-    if news.answers > 0:
-        overlay = control.answered(knobs, overlay, now, news.slot, news.answers)
-    if news.over:
-        overlay = control.released(knobs, overlay, now, news.slot, reached=news.reached)
-    return overlay
-
-
-def _passed(
-    tx: Transaction,
-    knobs: PoolConfig,
-    pool: str,
-    counts: Standing,
-    heard: frozenset[LeaseSlot] = frozenset(),
+def apply_events(
+    config: PoolConfig, state: PoolState, now: datetime, report: ProviderReport
 ) -> PoolState:
-    load = pool_load(counts.in_pool, whose(tx, pool), waiting=counts.wishes > 0, heard=heard)
-    return policy_for(knobs).passed(knobs, load_state(counts.overlay), tx.now(), load)
+    """Return the state after one agent's report. Pure."""
+    control = policy_for(config)
+    for announcement in report.announcements:
+        state = control.on_announcement(config, state, now, announcement)
+    # Refusals before answers: their order within one report is not known.
+    for limit in report.limits:
+        state = control.on_limit(config, state, now, limit)
+    if report.answers > 0:
+        state = control.on_answers(config, state, now, report.slot, report.answers)
+    if report.ended:
+        state = control.on_release(config, state, now, report.slot, reached=report.reached)
+    return state
+
+
+def _advance(
+    tx: Transaction,
+    config: PoolConfig,
+    pool: str,
+    counts: LeaseCounts,
+    reporting: frozenset[LeaseSlot] = frozenset(),
+) -> PoolState:
+    load = make_pool_load(
+        counts.in_pool, lease_owners(tx, pool), waiting=counts.demand_count > 0, reporting=reporting
+    )
+    return policy_for(config).advance(config, load_state(counts.state), tx.now(), load)
 
 
 def reset(tx: Transaction, pool: str) -> bool:
-    """Forget what was learned of a pool; whether anything was known."""
+    """Forget what was learned of a pool. Return False if nothing was."""
     pool = pool_key(pool)
-    known = bool(find_overlay(tx, pool))
+    known = bool(find_pool_state(tx, pool))
     if known:
-        put_overlay(tx, pool, "")
+        put_pool_state(tx, pool, "")
     return known
 
 
-def reseed(tx: Transaction, policy: Policy, pool: str) -> None:
-    """Start again from the operator's cap of a pool, and so do accounts that have it from there.
+def reset_cap(tx: Transaction, policy: Policy, pool: str) -> None:
+    """Restart from the operator's cap, also in accounts that inherit it.
 
-    Events and the breaker stay. It grows from now on: time before it was set is not its own.
+    Events and the breaker stay. The cap grows from now on.
     """
     pool = pool_key(pool)
-    for name in (pool, *policy.heirs(pool, all_overlays(tx))):
-        stored = find_overlay(tx, name)
-        anew = replace(load_state(stored), dynamic_cap=policy.cap(name), last_probe_at=tx.now())
-        store_state(tx, name, stored, anew)
+    for name in (pool, *policy.inheriting_pools(pool, all_pool_states(tx))):
+        stored = find_pool_state(tx, name)
+        state = replace(load_state(stored), dynamic_cap=policy.cap(name), last_probe_at=tx.now())
+        store_state(tx, name, stored, state)
 
 
-def store_state(tx: Transaction, pool: str, stored: str, overlay: PoolState) -> None:
-    """Store what is known now, if that is something else."""
-    text = dump_state(overlay)
+def store_state(tx: Transaction, pool: str, stored: str, state: PoolState) -> None:
+    """Store a pool's state if it has changed."""
+    text = dump_state(state)
     if text != stored:
-        put_overlay(tx, pool, text)
+        put_pool_state(tx, pool, text)

@@ -7,9 +7,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+# The distance between two starts varies by this part of it, up and down.
+SPACING_JITTER = 0.5
+
 
 class Reason(StrEnum):
-    """What a provider refuses for: the first two ask for fewer agents, the others for a pause."""
+    """Why a provider refuses. The first two ask for fewer agents, the others for a pause."""
 
     BURST = "burst"
     OVERLOAD = "overload"
@@ -21,7 +24,7 @@ CONGESTION = frozenset({Reason.BURST, Reason.OVERLOAD})
 
 
 class Source(StrEnum):
-    """Whether the agent that tells of it lives and tries again, or ended by it."""
+    """Whether the agent that met a limit keeps retrying, or ended because of it."""
 
     LIVE = "live"
     DEATH = "death"
@@ -29,15 +32,15 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeaseSlot:
-    """Whose agent it is. Without a task, nobody can tell two agents of a project apart."""
+    """An agent by project and task. Without a task, it may be any agent of the project."""
 
     project: str
     task: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """One limit that one agent met. `again_at` is the provider's own word, if it gave one."""
+class LimitReport:
+    """One limit that one agent met. `again_at` is the provider's retry time, if it gave one."""
 
     slot: LeaseSlot
     source: Source
@@ -46,8 +49,8 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Announced:
-    """What a provider says of its own limit ahead of any error: the part that is used up."""
+class LimitAnnouncement:
+    """A limit that a provider announced before any error: how much of it is used."""
 
     slot: LeaseSlot
     utilisation: float
@@ -56,7 +59,7 @@ class Announced:
 
 @dataclass(frozen=True, slots=True)
 class PoolConfig:
-    """The operator's word on one pool. `hard_max` is in force as it stands here: never 0."""
+    """The operator's settings of one pool. `hard_max` is in force as it is here: never 0."""
 
     max_global: int = 8
     adaptive: bool = False
@@ -69,19 +72,19 @@ class PoolConfig:
 
 @dataclass(frozen=True, slots=True)
 class PoolLoad:
-    """What runs in a pool now, whether more would start if it could, and whose leases live.
+    """What runs in a pool, whether more agents wait, and whose leases are alive.
 
-    `mute`: those of programs of which nobody ever hears how their provider treats them.
+    `unobserved` are programs whose provider responses are not followed (`hostler wrap`).
     """
 
     active: int
     waiting: bool
     slots: frozenset[LeaseSlot] = frozenset()
-    mute: frozenset[LeaseSlot] = frozenset()
+    unobserved: frozenset[LeaseSlot] = frozenset()
 
 
-class Breaker(StrEnum):
-    """Whether anybody may start at all."""
+class BreakerState(StrEnum):
+    """The state of a circuit breaker."""
 
     CLOSED = ""
     OPEN = "open"
@@ -90,7 +93,7 @@ class Breaker(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClosedGate:
-    """A gate that the overlay closes: which, since when, until when, and in words."""
+    """A gate closed by the adaptive policy: which, why, since when and until when."""
 
     gate: str
     what: str
@@ -100,7 +103,7 @@ class ClosedGate:
 
 @dataclass(frozen=True, slots=True)
 class RateLimitEvent:
-    """A report that is remembered for a while."""
+    """A rate-limit report that is remembered for a while."""
 
     at: datetime
     slot: LeaseSlot
@@ -108,7 +111,7 @@ class RateLimitEvent:
 
 @dataclass(frozen=True, slots=True)
 class PoolState:
-    """What is known of one pool beyond the operator's word. A cap of 0: nothing yet."""
+    """What is known of one pool beyond its settings. A `dynamic_cap` of 0 means: not set yet."""
 
     dynamic_cap: int = 0
     settle_until: datetime | None = None
@@ -118,7 +121,7 @@ class PoolState:
     rate_limit_events: int = 0
     recent_rate_limit_events: tuple[RateLimitEvent, ...] = ()
     recent_decreases: tuple[datetime, ...] = ()
-    breaker_state: Breaker = Breaker.CLOSED
+    breaker_state: BreakerState = BreakerState.CLOSED
     breaker_open_at: datetime | None = None
     breaker_break_seconds: float = 0.0
     breaker_reopen_count: int = 0
@@ -127,9 +130,9 @@ class PoolState:
     last_dispatch_at: datetime | None = None
     next_dispatch_at: datetime | None = None
     gate_until: datetime | None = None
-    # What `served` measures: a window of answers and refusals, and what was announced last.
+    # Measured by `served`: a window of answers and refusals, and the last announcement.
     window_at: datetime | None = None
-    looked_at: datetime | None = None
+    sampled_at: datetime | None = None
     window_answers: int = 0
     window_refusals: int = 0
     window_deaths: int = 0
@@ -137,72 +140,72 @@ class PoolState:
     refused_before: bool = False
     agent_rate: float = 0.0
     growth: int = 0
-    deaf_since: datetime | None = None
-    unanswered: int = 0
+    unanswered_since: datetime | None = None
+    unanswered_refusals: int = 0
     announced_utilisation: float = 0.0
     announced_at: datetime | None = None
-    # Whether the gate is closed for so long that nothing is measured meanwhile; whether agents
-    # died of refusals that none of them had told of.
+    # The gate is closed for so long that nothing is measured meanwhile.
     pausing: bool = False
-    silent: bool = False
-    # For how long the gate was closed when that was said: no clock makes it longer.
+    # Agents died of refusals that none of them had reported.
+    refusals_unreported: bool = False
+    # How long the gate was closed for when it closed. A clock that is set back must not extend it.
     gate_seconds: float = 0.0
-    # When it was found that a part of what was stored could not be read.
+    # When a part of the stored state was found unreadable.
     damaged_at: datetime | None = None
 
 
 class AdaptivePolicy(Protocol):
-    """A policy: pure functions of the operator's word, what is known, and the moment.
+    """A policy for adaptive caps: pure functions of settings, state, event and time.
 
-    With `adaptive` off every one of them leaves the overlay alone and closes nothing.
+    With `adaptive` off, all of them return the state unchanged and close no gate.
     """
 
-    def cap(self, knobs: PoolConfig, overlay: PoolState) -> int:
-        """How many agents the pool takes, between 1 and the hard max."""
+    def cap(self, config: PoolConfig, state: PoolState) -> int:
+        """Return how many agents the pool takes, between 1 and the hard max."""
         ...
 
-    def passed(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, load: PoolLoad
+    def advance(
+        self, config: PoolConfig, state: PoolState, now: datetime, load: PoolLoad
     ) -> PoolState:
-        """What time alone changes: growth, a break that is over, a probe that vanished."""
+        """Apply what time alone changes: growth, the end of a break, a vanished probe."""
         ...
 
-    def shut(self, knobs: PoolConfig, overlay: PoolState, now: datetime) -> ClosedGate | None:
-        """The gate that is closed for everybody in the pool, if one is."""
+    def closed_gate(self, config: PoolConfig, state: PoolState, now: datetime) -> ClosedGate | None:
+        """Return the gate that is closed for all starts in the pool, or None."""
         ...
 
-    def admitted(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, slot: LeaseSlot, roll: float
+    def on_start(
+        self, config: PoolConfig, state: PoolState, now: datetime, slot: LeaseSlot, fraction: float
     ) -> PoolState:
-        """After a complete grant. `roll` in [0, 1) jitters the next start's moment."""
+        """Apply a granted lease. `fraction` in [0, 1) jitters the time of the next start."""
         ...
 
-    def limited(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, report: Report
+    def on_limit(
+        self, config: PoolConfig, state: PoolState, now: datetime, report: LimitReport
     ) -> PoolState:
-        """After an agent met a limit."""
+        """Apply a limit that an agent met."""
         ...
 
-    def announced(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, word: Announced
+    def on_announcement(
+        self, config: PoolConfig, state: PoolState, now: datetime, announcement: LimitAnnouncement
     ) -> PoolState:
-        """After a provider spoke of its limit without refusing anything."""
+        """Apply a provider's announcement of its limit."""
         ...
 
-    def answered(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, slot: LeaseSlot, requests: int
+    def on_answers(
+        self, config: PoolConfig, state: PoolState, now: datetime, slot: LeaseSlot, requests: int
     ) -> PoolState:
-        """After so many healthy responses to one agent."""
+        """Apply healthy responses to one agent."""
         ...
 
-    def released(
+    def on_release(
         self,
-        knobs: PoolConfig,
-        overlay: PoolState,
+        config: PoolConfig,
+        state: PoolState,
         now: datetime,
         slot: LeaseSlot,
         *,
         reached: bool,
     ) -> PoolState:
-        """After an agent's lease ended; `reached`: its provider ever answered it."""
+        """Apply the end of a lease. `reached`: the provider answered the agent at least once."""
         ...

@@ -7,80 +7,80 @@ from datetime import datetime, timedelta
 from math import ceil
 
 from hostler.governor.adaptive import breaker, spacing
-from hostler.governor.adaptive.aimd import FLOOR, counted, effective_cap
+from hostler.governor.adaptive.aimd import FLOOR, count_event, effective_cap
 from hostler.governor.adaptive.model import (
     CONGESTION,
-    Announced,
-    Breaker,
+    BreakerState,
     ClosedGate,
     LeaseSlot,
+    LimitAnnouncement,
+    LimitReport,
     PoolConfig,
     PoolLoad,
     PoolState,
-    Report,
     Source,
 )
 
-# As long as it takes to see some answers of each agent; shorter ones are noise.
+# Long enough for some answers of each agent; shorter windows are noise.
 WINDOW = timedelta(seconds=60)
-# How often what runs is noted: each note is a write.
+# How often the number of agents is sampled: each sample is a write.
 SAMPLE_SECONDS = timedelta(seconds=5)
-# After so long without a look nobody knows what ran meanwhile; a service looks once a minute.
+# After a longer gap it is unknown what ran. The service samples once a minute.
 MAX_GAP = timedelta(seconds=180)
-# How much a new quiet window says of an agent's pace: work differs from minute to minute.
+# Weight of a new quiet window in the learned pace: work differs from minute to minute.
 PACE_GAIN = 0.2
-# While more of the agents than this come or go, a window says nothing of their pace.
+# With more agents than this part starting or ending, a window says nothing about the pace.
 STEADY = 0.2
 # With fewer answers in a window no pace is learned.
 MIN_ANSWERS = 5
-# With fewer words in a window nothing is served or refused often enough to be a part of anything.
+# With fewer answers and refusals in a window, no rate can be computed.
 MIN_SIGNALS = 5
 
 
-def answered(overlay: PoolState, requests: int) -> PoolState:
-    """Healthy responses: somebody is served."""
+def count_answers(state: PoolState, requests: int) -> PoolState:
+    """Count healthy responses."""
     return replace(
-        overlay,
-        window_answers=overlay.window_answers + requests,
-        deaf_since=None,
-        unanswered=0,
+        state,
+        window_answers=state.window_answers + requests,
+        unanswered_since=None,
+        unanswered_refusals=0,
     )
 
 
-def refused(overlay: PoolState, now: datetime, *, deadly: bool) -> PoolState:
-    """A refusal that is measured, and since when nobody was answered."""
+def count_refusal(state: PoolState, now: datetime, *, deadly: bool) -> PoolState:
+    """Count a refusal, and remember since when no agent was answered."""
     return replace(
-        overlay,
-        rate_limit_events=overlay.rate_limit_events + 1,
+        state,
+        rate_limit_events=state.rate_limit_events + 1,
         last_rate_limit_at=now,
-        window_refusals=overlay.window_refusals + 1,
-        window_deaths=overlay.window_deaths + (1 if deadly else 0),
-        deaf_since=overlay.deaf_since or now,
-        unanswered=overlay.unanswered + 1,
+        window_refusals=state.window_refusals + 1,
+        window_deaths=state.window_deaths + (1 if deadly else 0),
+        unanswered_since=state.unanswered_since or now,
+        unanswered_refusals=state.unanswered_refusals + 1,
         growth=0,
-        silent=overlay.silent and deadly,
+        refusals_unreported=state.refusals_unreported and deadly,
     )
 
 
-def noted(overlay: PoolState, now: datetime, active: int) -> PoolState:
-    """What runs, added up over time; a window that nobody looked after begins anew."""
-    if overlay.window_at is None or overlay.looked_at is None:
-        return begun(overlay, now)
-    since = now - overlay.looked_at
+def add_usage(state: PoolState, now: datetime, active: int) -> PoolState:
+    """Add agent-seconds to the window; start a new one after a gap."""
+    if state.window_at is None or state.sampled_at is None:
+        return new_window(state, now)
+    since = now - state.sampled_at
     if since > MAX_GAP:
-        return begun(overlay, now)
+        return new_window(state, now)
     if since < SAMPLE_SECONDS:
-        return overlay
-    spent = overlay.agent_seconds + active * since.total_seconds()
-    return replace(overlay, looked_at=now, agent_seconds=spent)
+        return state
+    spent = state.agent_seconds + active * since.total_seconds()
+    return replace(state, sampled_at=now, agent_seconds=spent)
 
 
-def begun(overlay: PoolState, now: datetime) -> PoolState:
-    """An empty window."""
+def new_window(state: PoolState, now: datetime) -> PoolState:
+    """Start an empty window."""
     return replace(
-        overlay,
+        state,
         window_at=now,
-        looked_at=now,
+        sampled_at=now,
         window_answers=0,
         window_refusals=0,
         window_deaths=0,
@@ -88,300 +88,308 @@ def begun(overlay: PoolState, now: datetime) -> PoolState:
     )
 
 
-def forgotten(overlay: PoolState, now: datetime) -> PoolState:
-    """An empty window, where what was heard says nothing of what will be."""
-    if overlay.looked_at is not None and now - overlay.looked_at < SAMPLE_SECONDS:
-        return overlay
-    return replace(begun(overlay, now), deaf_since=None, unanswered=0)
+def discard_window(state: PoolState, now: datetime) -> PoolState:
+    """Start an empty window, because what was measured does not predict anything."""
+    if state.sampled_at is not None and now - state.sampled_at < SAMPLE_SECONDS:
+        return state
+    return replace(new_window(state, now), unanswered_since=None, unanswered_refusals=0)
 
 
-def is_full(overlay: PoolState, now: datetime) -> bool:
-    """Whether a window is long enough to be judged."""
-    return overlay.window_at is not None and now - overlay.window_at >= WINDOW
+def is_full(state: PoolState, now: datetime) -> bool:
+    """Return True if the window is long enough to be judged."""
+    return state.window_at is not None and now - state.window_at >= WINDOW
 
 
-def says_something(overlay: PoolState) -> bool:
-    """Whether refusals of a window are more than one agent's bad moment; a death always is.
+def is_conclusive(state: PoolState) -> bool:
+    """Return True if the window's refusals are more than one agent's bad moment.
 
-    Where nobody was answered and all go on trying, the provider may be gone: that is the breaker's.
+    A death always is. Where no agent was answered and all keep retrying, the provider may be down,
+    which is the breaker's business.
     """
-    if overlay.window_deaths > 0:
+    if state.window_deaths > 0:
         return True
-    words = overlay.window_answers + overlay.window_refusals
-    return overlay.window_refusals > 0 and overlay.window_answers > 0 and words >= MIN_SIGNALS
+    signals = state.window_answers + state.window_refusals
+    return state.window_refusals > 0 and state.window_answers > 0 and signals >= MIN_SIGNALS
 
 
-def paced(overlay: PoolState, now: datetime, active: int) -> PoolState:
-    """How often an agent is answered that nobody holds back: the pace of windows without refusals.
+def learn_pace(state: PoolState, now: datetime, active: int) -> PoolState:
+    """Learn how often an agent is answered, from windows without refusals.
 
-    In the first one after refusals agents still wait them out, and while many start none of the
-    new ones has asked yet: neither says anything.
+    The first window after refusals is skipped, since agents still wait them out, and so are windows
+    in which many agents start.
     """
-    refusals = overlay.window_refusals > 0
-    if not refusals and not overlay.refused_before and _is_steady(overlay, now, active):
-        pace = overlay.window_answers / overlay.agent_seconds
-        known = overlay.agent_rate
-        overlay = replace(overlay, agent_rate=known + PACE_GAIN * (pace - known) if known else pace)
-    return replace(overlay, refused_before=refusals)
+    refusals = state.window_refusals > 0
+    if not refusals and not state.refused_before and _is_steady(state, now, active):
+        pace = state.window_answers / state.agent_seconds
+        known = state.agent_rate
+        state = replace(state, agent_rate=known + PACE_GAIN * (pace - known) if known else pace)
+    return replace(state, refused_before=refusals)
 
 
-def usual(overlay: PoolState, now: datetime) -> float:
-    """How many agents ran in this window, on average."""
-    if overlay.window_at is None:
+def average_agents(state: PoolState, now: datetime) -> float:
+    """Return how many agents ran in this window, on average."""
+    if state.window_at is None:
         return 0.0
-    return overlay.agent_seconds / max(1.0, (now - overlay.window_at).total_seconds())
+    return state.agent_seconds / max(1.0, (now - state.window_at).total_seconds())
 
 
-def served_part(overlay: PoolState) -> float:
-    """The part of what its agents would have asked that the provider really served.
+def served_fraction(state: PoolState) -> float:
+    """Return the part of what the agents would have requested that was served.
 
-    Without a known pace: the part of what they asked, though whoever is refused asks more often.
+    Without a known pace: the part of what they requested, though refused agents ask more often.
     """
-    if overlay.agent_rate > 0 and overlay.agent_seconds > 0:
-        return overlay.window_answers / overlay.agent_seconds / overlay.agent_rate
-    return overlay.window_answers / max(1, overlay.window_answers + overlay.window_refusals)
+    if state.agent_rate > 0 and state.agent_seconds > 0:
+        return state.window_answers / state.agent_seconds / state.agent_rate
+    return state.window_answers / max(1, state.window_answers + state.window_refusals)
 
 
-def _is_steady(overlay: PoolState, now: datetime, active: int) -> bool:
-    ran = usual(overlay, now)
-    enough = overlay.window_answers >= MIN_ANSWERS and ran > 0
-    return enough and abs(active - ran) <= STEADY * ran
+def _is_steady(state: PoolState, now: datetime, active: int) -> bool:
+    average = average_agents(state, now)
+    enough = state.window_answers >= MIN_ANSWERS and average > 0
+    return enough and abs(active - average) <= STEADY * average
 
 
 GATE = "limit"
-# One more agent after so long without a refusal.
+# Add an agent after this long without a refusal.
 GROW_EVERY = timedelta(seconds=60)
-# The same where the provider says that it has room: it would say so first if it had none.
+# The same while the provider announces free capacity: it would announce a shortage first.
 GROW_EVERY_TOLD = timedelta(seconds=30)
-# The same where it says that a part is used: what fills up between two looks may be used up soon.
+# The same while it announces that a part is used, which may soon be used up.
 GROW_EVERY_USED = timedelta(seconds=300)
-# Agents that tell nothing of refusals until they die of them leave nothing to measure: then it is
-# half after a death and one more after a long while, as `aimd` does it.
+# Agents that do not report refusals before they die leave nothing to measure: lower and grow as
+# `aimd` does.
 SILENT_FACTOR = 2
 GROW_EVERY_SILENT = timedelta(seconds=300)
-# So many more steps by one before they get larger: most rises are no more than noise.
-SILENCE_LIMIT = 2
-# No single step is larger: starts take seconds each, and refusals come late.
+# This many steps of one before they get larger: most rises are noise.
+SINGLE_STEPS = 2
+# No step is larger: starts take seconds each, and refusals come late.
 MAX_STEP = 8
-# A provider that is asked for all that it has refuses some of it.
+# A provider whose whole capacity is used refuses some requests.
 HEADROOM = 0.94
-# How much of the way to a lower measure is taken at once: one window may be a poor one.
+# How much of the way to a lower measure is taken at once: one window may be an outlier.
 LOWER_GAIN = 0.5
-# An announced use below which there is room, and above which there is too little. The first is
-# near 0: a limit of which nothing is used up refills faster than anybody asks.
+# Announced use below which there is room, and above which there is too little. The first is near 0:
+# an unused limit refills faster than agents use it.
 LOW_USE, HIGH_USE = 0.05, 0.6
-# One agent less so often while too much is used.
+# Remove an agent this often while too much is used.
 EASE_EVERY = timedelta(seconds=20)
-# An announcement older than this says nothing of now.
+# Older announcements are ignored.
 FRESH = timedelta(seconds=30)
-# A wait this long is a pause and not a queue: it says nothing of how many agents there may be.
+# A longer wait is a pause, and says nothing about how many agents may run.
 PAUSE = timedelta(seconds=30)
-# So many refusals over so long without a single answer: nobody is served at all.
+# This many refusals over this long without an answer: the provider serves no agent.
 UNRESPONSIVE_AFTER = timedelta(seconds=60)
 UNRESPONSIVE_REFUSALS = 3
 
 
 class Served:
-    """Measured instead of guessed: no halving, growth while it is quiet, one probe when deaf."""
+    """Measure instead of guessing: no halving, growth while quiet, one probe if unresponsive."""
 
-    def cap(self, knobs: PoolConfig, overlay: PoolState) -> int:
-        return effective_cap(knobs, overlay)
+    def cap(self, config: PoolConfig, state: PoolState) -> int:
+        return effective_cap(config, state)
 
-    def passed(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, load: PoolLoad
+    def advance(
+        self, config: PoolConfig, state: PoolState, now: datetime, load: PoolLoad
     ) -> PoolState:
-        if (probe := breaker.after_probe_timeout(overlay, now, load)) is not None:
-            overlay = self.released(knobs, overlay, now, probe, reached=True)
-        overlay = breaker.tick(knobs, overlay, now, load)
-        if _pausing(overlay, now):
-            return forgotten(overlay, now)
-        overlay = noted(overlay, now, load.active)
-        if overlay.breaker_state is not Breaker.CLOSED:
-            return overlay
-        if is_full(overlay, now):
-            overlay = judged(knobs, overlay, now, load)
-        return grown(knobs, eased(knobs, overlay, now, load), now, load)
+        if (probe := breaker.timed_out_probe(state, now, load)) is not None:
+            state = self.on_release(config, state, now, probe, reached=True)
+        state = breaker.tick(config, state, now, load)
+        if _pausing(state, now):
+            return discard_window(state, now)
+        state = add_usage(state, now, load.active)
+        if state.breaker_state is not BreakerState.CLOSED:
+            return state
+        if is_full(state, now):
+            state = judge_window(config, state, now, load)
+        return grow(config, ease(config, state, now, load), now, load)
 
-    def shut(self, knobs: PoolConfig, overlay: PoolState, now: datetime) -> ClosedGate | None:
+    def closed_gate(self, config: PoolConfig, state: PoolState, now: datetime) -> ClosedGate | None:
         return (
-            breaker.closed_gate(overlay, now)
-            or _gate(overlay, now)
-            or spacing.closed_gate(overlay, now)
+            breaker.closed_gate(state, now)
+            or _limit_gate(state, now)
+            or spacing.closed_gate(state, now)
         )
 
-    def admitted(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, slot: LeaseSlot, roll: float
+    def on_start(
+        self, config: PoolConfig, state: PoolState, now: datetime, slot: LeaseSlot, fraction: float
     ) -> PoolState:
-        return spacing.spaced(knobs, breaker.probing(overlay, now, slot), now, roll)
+        return spacing.schedule_next_start(
+            config, breaker.admit_probe(state, now, slot), now, fraction
+        )
 
-    def limited(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, report: Report
+    def on_limit(
+        self, config: PoolConfig, state: PoolState, now: datetime, report: LimitReport
     ) -> PoolState:
         if report.reason not in CONGESTION:
-            return overlay
-        overlay = _closed_until(overlay, now, report.again_at)
+            return state
+        state = _close_until(state, now, report.again_at)
         deadly = report.source is Source.DEATH
-        if breaker.is_of_probe(overlay, report.slot):
-            overlay = counted(overlay, now)
-            # While it lives it tries again by itself, and needs no other probe.
-            return breaker.open_breaker(knobs, overlay, now) if deadly else overlay
-        if _pausing(overlay, now):
-            return counted(overlay, now)
-        return _deaf(knobs, refused(overlay, now, deadly=deadly), now)
+        if breaker.is_of_probe(state, report.slot):
+            state = count_event(state, now)
+            # While it runs it retries by itself; no other probe is needed.
+            return breaker.open_breaker(config, state, now) if deadly else state
+        if _pausing(state, now):
+            return count_event(state, now)
+        return _open_if_unresponsive(config, count_refusal(state, now, deadly=deadly), now)
 
-    def announced(
-        self, knobs: PoolConfig, overlay: PoolState, now: datetime, word: Announced
+    def on_announcement(
+        self, config: PoolConfig, state: PoolState, now: datetime, announcement: LimitAnnouncement
     ) -> PoolState:
-        if word.utilisation >= 1 and word.resets_at is not None:
-            return _closed_until(overlay, now, word.resets_at)
-        if word.resets_at is not None and word.resets_at - now > PAUSE:
-            # A window of hours: that it fills up is no reason to use it more slowly.
-            return overlay
-        return replace(overlay, announced_utilisation=word.utilisation, announced_at=now)
+        if announcement.utilisation >= 1 and announcement.resets_at is not None:
+            return _close_until(state, now, announcement.resets_at)
+        if announcement.resets_at is not None and announcement.resets_at - now > PAUSE:
+            # A window of hours is there to be used up.
+            return state
+        return replace(state, announced_utilisation=announcement.utilisation, announced_at=now)
 
-    def answered(
+    def on_answers(
         self,
-        knobs: PoolConfig,
-        overlay: PoolState,
+        config: PoolConfig,
+        state: PoolState,
         now: datetime,
         slot: LeaseSlot,
         requests: int,
     ) -> PoolState:
         if requests < 1:
-            return overlay
-        overlay = answered(overlay, requests)
-        if overlay.breaker_state is Breaker.OPEN:
-            # Somebody is served after all: whoever starts next may try.
-            return breaker.half_opened(overlay)
-        if overlay.probe is not None and overlay.probe == slot:
-            return begun(breaker.close_breaker(overlay), now)
-        return overlay
+            return state
+        state = count_answers(state, requests)
+        if state.breaker_state is BreakerState.OPEN:
+            # A request succeeded while open: allow a probe now.
+            return breaker.half_open(state)
+        if state.probe is not None and state.probe == slot:
+            return new_window(breaker.close_breaker(state), now)
+        return state
 
-    def released(
+    def on_release(
         self,
-        knobs: PoolConfig,
-        overlay: PoolState,
+        config: PoolConfig,
+        state: PoolState,
         now: datetime,
         slot: LeaseSlot,
         *,
         reached: bool,
     ) -> PoolState:
-        if overlay.probe is None or overlay.probe != slot:
-            return overlay
+        if state.probe is None or state.probe != slot:
+            return state
         if not reached:
-            return breaker.return_probe(overlay)
-        # Its provider has answered it, whether or not anybody counted.
-        return begun(breaker.close_breaker(answered(overlay, 0)), now)
+            return breaker.drop_probe(state)
+        # The provider answered it, even if no answer was counted.
+        return new_window(breaker.close_breaker(count_answers(state, 0)), now)
 
 
-def judged(knobs: PoolConfig, overlay: PoolState, now: datetime, load: PoolLoad) -> PoolState:
-    """A full window: after refusals the cap goes down towards what was served."""
-    cap = effective_cap(knobs, overlay)
-    if says_something(overlay):
-        # Where fewer ran than might, the same part of all that might.
-        target = served_part(overlay) * max(cap, usual(overlay, now))
+def judge_window(config: PoolConfig, state: PoolState, now: datetime, load: PoolLoad) -> PoolState:
+    """Judge a full window: after refusals, lower the cap towards what was served."""
+    cap = effective_cap(config, state)
+    if is_conclusive(state):
+        # If fewer ran than the cap allows, take the same part of the cap.
+        target = served_fraction(state) * max(cap, average_agents(state, now))
         lower = round(cap - LOWER_GAIN * max(0.0, cap - HEADROOM * target))
-        if overlay.window_refusals == overlay.window_deaths:
-            # Nobody told of a refusal before, so the pace may be one of agents that were held back.
-            overlay = replace(overlay, silent=True)
+        if state.window_refusals == state.window_deaths:
+            # No refusal was reported before the deaths, so the pace may be that of throttled
+            # agents.
+            state = replace(state, refusals_unreported=True)
             lower = min(lower, cap // SILENT_FACTOR)
-        overlay = _lowered(overlay, now, cap, lower)
-    return begun(paced(overlay, now, load.active), now)
+        state = _lower_cap(state, now, cap, lower)
+    return new_window(learn_pace(state, now, load.active), now)
 
 
-def eased(knobs: PoolConfig, overlay: PoolState, now: datetime, load: PoolLoad) -> PoolState:
-    """One agent less, where the provider says that too much of its limit is used.
+def ease(config: PoolConfig, state: PoolState, now: datetime, load: PoolLoad) -> PoolState:
+    """Remove one agent if the provider announces that too much is used.
 
-    Not before the last step down was taken: agents above the cap end in their own time.
+    Not before the last step down took effect: agents above the cap end in their own time.
     """
-    use = _use(overlay, now)
-    if use is None or use < HIGH_USE or _since(overlay.last_decrease_at, now) < EASE_EVERY:
-        return overlay
-    cap = effective_cap(knobs, overlay)
+    use = _announced_use(state, now)
+    if use is None or use < HIGH_USE or _since(state.last_decrease_at, now) < EASE_EVERY:
+        return state
+    cap = effective_cap(config, state)
     if load.active > cap:
-        return overlay
-    return _lowered(overlay, now, cap, cap - 1)
+        return state
+    return _lower_cap(state, now, cap, cap - 1)
 
 
-def grown(knobs: PoolConfig, overlay: PoolState, now: datetime, load: PoolLoad) -> PoolState:
-    """More agents while the cap binds and nobody is refused: slowly at first, then faster."""
-    cap = effective_cap(knobs, overlay)
-    use = _use(overlay, now)
-    if use is not None and use >= LOW_USE and overlay.growth:
-        overlay = replace(overlay, growth=0)
+def grow(config: PoolConfig, state: PoolState, now: datetime, load: PoolLoad) -> PoolState:
+    """Add agents while the cap binds and none is refused: slowly at first, then faster."""
+    cap = effective_cap(config, state)
+    use = _announced_use(state, now)
+    if use is not None and use >= LOW_USE and state.growth:
+        state = replace(state, growth=0)
     if use is not None and use >= HIGH_USE:
-        return overlay
-    if not load.waiting or load.active < cap or cap >= knobs.hard_max:
-        return overlay
-    if overlay.last_probe_at is None:
-        return replace(overlay, last_probe_at=now)
-    quiet = min(_since(overlay.last_rate_limit_at, now), _since(overlay.last_decrease_at, now))
-    if min(quiet, _since(overlay.last_probe_at, now)) < _patience(overlay, use):
-        return overlay
-    more = min(cap + _step(overlay, use), knobs.hard_max)
-    growth = overlay.growth + 1 if use is None or use < LOW_USE else 0
-    return replace(overlay, dynamic_cap=more, last_probe_at=now, growth=growth)
+        return state
+    if not load.waiting or load.active < cap or cap >= config.hard_max:
+        return state
+    if state.last_probe_at is None:
+        return replace(state, last_probe_at=now)
+    quiet = min(_since(state.last_rate_limit_at, now), _since(state.last_decrease_at, now))
+    if min(quiet, _since(state.last_probe_at, now)) < _growth_interval(state, use):
+        return state
+    more = min(cap + _step(state, use), config.hard_max)
+    growth = state.growth + 1 if use is None or use < LOW_USE else 0
+    return replace(state, dynamic_cap=more, last_probe_at=now, growth=growth)
 
 
-def _patience(overlay: PoolState, use: float | None) -> timedelta:
-    """How long it must be quiet before there are more."""
+def _growth_interval(state: PoolState, use: float | None) -> timedelta:
+    """Return how long it must be quiet before the cap grows."""
     if use is None:
-        return GROW_EVERY_SILENT if overlay.silent else GROW_EVERY
+        return GROW_EVERY_SILENT if state.refusals_unreported else GROW_EVERY
     return GROW_EVERY_TOLD if use < LOW_USE else GROW_EVERY_USED
 
 
-def _step(overlay: PoolState, use: float | None) -> int:
-    """How many more at once: doubled each time where there is room for sure, else one more."""
+def _step(state: PoolState, use: float | None) -> int:
+    """Return the size of the next step: doubling while there is room, else one."""
     if use is not None and use >= LOW_USE:
         return 1
     if use is not None:
-        return min(1 << max(0, min(overlay.growth, MAX_STEP)), MAX_STEP)
-    return 1 if overlay.silent else max(1, min(overlay.growth - SILENCE_LIMIT, MAX_STEP))
+        return min(1 << max(0, min(state.growth, MAX_STEP)), MAX_STEP)
+    return 1 if state.refusals_unreported else max(1, min(state.growth - SINGLE_STEPS, MAX_STEP))
 
 
-def _lowered(overlay: PoolState, now: datetime, cap: int, lower: int) -> PoolState:
+def _lower_cap(state: PoolState, now: datetime, cap: int, lower: int) -> PoolState:
     if max(FLOOR, lower) >= cap:
-        return overlay
-    return replace(overlay, dynamic_cap=max(FLOOR, lower), last_decrease_at=now, growth=0)
+        return state
+    return replace(state, dynamic_cap=max(FLOOR, lower), last_decrease_at=now, growth=0)
 
 
-def _deaf(knobs: PoolConfig, overlay: PoolState, now: datetime) -> PoolState:
-    """Nobody starts where nobody is served."""
-    deaf = (
-        overlay.unanswered >= UNRESPONSIVE_REFUSALS
-        and _since(overlay.deaf_since, now) >= UNRESPONSIVE_AFTER
+def _open_if_unresponsive(config: PoolConfig, state: PoolState, now: datetime) -> PoolState:
+    """Open the breaker if the provider serves no agent."""
+    unresponsive = (
+        state.unanswered_refusals >= UNRESPONSIVE_REFUSALS
+        and _since(state.unanswered_since, now) >= UNRESPONSIVE_AFTER
     )
-    if overlay.breaker_state is not Breaker.CLOSED or overlay.deaf_since is None or not deaf:
-        return overlay
-    return breaker.open_breaker(knobs, overlay, now)
+    if (
+        state.breaker_state is not BreakerState.CLOSED
+        or state.unanswered_since is None
+        or not unresponsive
+    ):
+        return state
+    return breaker.open_breaker(config, state, now)
 
 
-def _closed_until(overlay: PoolState, now: datetime, until: datetime | None) -> PoolState:
-    """The later word counts: no agent's short wait opens what another's closed for longer."""
-    if until is None or (overlay.gate_until is not None and overlay.gate_until >= until):
-        return overlay
-    pausing = _pausing(overlay, now) or until - now > PAUSE
-    # Whole seconds: what is stored of a moment is coarser than a moment.
+def _close_until(state: PoolState, now: datetime, until: datetime | None) -> PoolState:
+    """Close the gate until a time. An earlier time does not shorten it."""
+    if until is None or (state.gate_until is not None and state.gate_until >= until):
+        return state
+    pausing = _pausing(state, now) or until - now > PAUSE
+    # Round up to whole seconds: stored times are less precise.
     away = float(ceil(max(0.0, (until - now).total_seconds())))
-    return replace(overlay, gate_until=until, gate_seconds=away, pausing=pausing)
+    return replace(state, gate_until=until, gate_seconds=away, pausing=pausing)
 
 
-def _pausing(overlay: PoolState, now: datetime) -> bool:
-    return overlay.pausing and overlay.gate_until is not None and now < overlay.gate_until
+def _pausing(state: PoolState, now: datetime) -> bool:
+    return state.pausing and state.gate_until is not None and now < state.gate_until
 
 
-def _gate(overlay: PoolState, now: datetime) -> ClosedGate | None:
-    until = overlay.gate_until
+def _limit_gate(state: PoolState, now: datetime) -> ClosedGate | None:
+    until = state.gate_until
     if until is None or now >= until:
         return None
     what = f"the provider asks to wait until {until:%H:%M:%S} UTC"
-    return ClosedGate(GATE, what, overlay.last_rate_limit_at, until)
+    return ClosedGate(GATE, what, state.last_rate_limit_at, until)
 
 
-def _use(overlay: PoolState, now: datetime) -> float | None:
-    """What the provider last said of its use, if that is fresh."""
-    return overlay.announced_utilisation if _since(overlay.announced_at, now) <= FRESH else None
+def _announced_use(state: PoolState, now: datetime) -> float | None:
+    """Return the announced use if it is fresh, else None."""
+    return state.announced_utilisation if _since(state.announced_at, now) <= FRESH else None
 
 
-def _since(moment: datetime | None, now: datetime) -> timedelta:
-    return now - moment if moment is not None else timedelta.max
+def _since(time: datetime | None, now: datetime) -> timedelta:
+    return now - time if time is not None else timedelta.max

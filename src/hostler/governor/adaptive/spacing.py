@@ -5,23 +5,32 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from hostler.governor.adaptive.model import Breaker, ClosedGate, PoolConfig, PoolState
+from hostler.governor.adaptive.model import (
+    SPACING_JITTER,
+    BreakerState,
+    ClosedGate,
+    PoolConfig,
+    PoolState,
+)
 
 GATE = "spacing"
 
 
-def closed_gate(overlay: PoolState, now: datetime) -> ClosedGate | None:
-    """What stands before everybody right after a start. A probe is alone, and exempt."""
-    until = overlay.next_dispatch_at
-    if overlay.breaker_state is not Breaker.CLOSED or until is None or now >= until:
+def closed_gate(state: PoolState, now: datetime) -> ClosedGate | None:
+    """Return the gate that is closed right after a start. A probe is exempt."""
+    until = state.next_dispatch_at
+    if state.breaker_state is not BreakerState.CLOSED or until is None or now >= until:
         return None
     what = "another agent has just started"
-    return ClosedGate(GATE, what, overlay.last_dispatch_at, until)
+    return ClosedGate(GATE, what, state.last_dispatch_at, until)
 
 
-def spaced(knobs: PoolConfig, overlay: PoolState, now: datetime, roll: float) -> PoolState:
-    """After a start: half of the distance for the lowest roll, half more for the highest."""
-    if overlay.breaker_state is not Breaker.CLOSED:
-        return overlay
-    distance = timedelta(seconds=max(0.0, knobs.min_dispatch_interval_seconds) * (0.5 + roll))
-    return replace(overlay, last_dispatch_at=now, next_dispatch_at=now + distance)
+def schedule_next_start(
+    config: PoolConfig, state: PoolState, now: datetime, fraction: float
+) -> PoolState:
+    """Schedule the next start, with jitter by a random fraction in [0, 1)."""
+    if state.breaker_state is not BreakerState.CLOSED:
+        return state
+    jitter = 1 - SPACING_JITTER + 2 * SPACING_JITTER * fraction
+    distance = timedelta(seconds=max(0.0, config.min_dispatch_interval_seconds) * jitter)
+    return replace(state, last_dispatch_at=now, next_dispatch_at=now + distance)

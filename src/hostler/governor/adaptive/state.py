@@ -11,116 +11,121 @@ from enum import StrEnum
 from math import isfinite
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from hostler.governor.adaptive.model import Breaker, PoolConfig, PoolState, RateLimitEvent
+from hostler.governor.adaptive.model import (
+    SPACING_JITTER,
+    BreakerState,
+    PoolConfig,
+    PoolState,
+    RateLimitEvent,
+)
 from hostler.model import format_timestamp, parse_timestamp
 from hostler.store.transaction import clamped_deadline, not_after
 
-# The longest break there is, unless the operator asks for a longer first one.
+# The longest break, unless the operator sets a longer first one.
 MAX_BREAK_SECONDS = 3600.0
-# The jitter of the spacing reaches from half of it to half of it more.
-MAX_SPACING_FACTOR = 1.5
-# A provider's word on when to come back is believed for a day: a longer pause parks the pool.
+# A provider's retry time closes the gate for at most a day: a longer pause parks the pool.
 MAX_GATE = timedelta(days=1)
 
 
-def sanitize(knobs: PoolConfig, overlay: PoolState, now: datetime) -> PoolState:
-    """Past moments are not after now, and deadlines no farther ahead than they could be set.
+def sanitize(config: PoolConfig, state: PoolState, now: datetime) -> PoolState:
+    """Limit times to what is possible: past ones to now, deadlines to their maximum.
 
-    What it changes must be stored: a deadline that is clamped anew at each look never passes.
+    The result must be stored: a deadline that is clamped at every read would never pass.
     """
-    overlay = _whole_number(knobs, overlay, now)
-    if not _is_off(knobs, overlay, now):
-        return overlay
+    state = _complete(config, state, now)
+    if not _is_off(config, state, now):
+        return state
     return replace(
-        overlay,
-        settle_until=_deadline(overlay.settle_until, now, knobs.settle_seconds),
-        last_decrease_at=_past(overlay.last_decrease_at, now),
-        last_rate_limit_at=_past(overlay.last_rate_limit_at, now),
-        last_probe_at=_past(overlay.last_probe_at, now),
+        state,
+        settle_until=_deadline(state.settle_until, now, config.settle_seconds),
+        last_decrease_at=_past(state.last_decrease_at, now),
+        last_rate_limit_at=_past(state.last_rate_limit_at, now),
+        last_probe_at=_past(state.last_probe_at, now),
         recent_rate_limit_events=tuple(
             RateLimitEvent(not_after(seen.at, now), seen.slot)
-            for seen in overlay.recent_rate_limit_events
+            for seen in state.recent_rate_limit_events
         ),
-        recent_decreases=tuple(not_after(at, now) for at in overlay.recent_decreases),
-        breaker_open_at=_past(overlay.breaker_open_at, now),
-        breaker_break_seconds=min(overlay.breaker_break_seconds, max_break(knobs)),
-        probe_admitted_at=_past(overlay.probe_admitted_at, now),
-        last_dispatch_at=_past(overlay.last_dispatch_at, now),
-        next_dispatch_at=_deadline(overlay.next_dispatch_at, now, max_spacing(knobs)),
-        window_at=_past(overlay.window_at, now),
-        looked_at=_past(overlay.looked_at, now),
-        deaf_since=_past(overlay.deaf_since, now),
-        announced_at=_past(overlay.announced_at, now),
-        gate_until=_deadline(overlay.gate_until, now, max_gate(overlay)),
-        damaged_at=_past(overlay.damaged_at, now),
+        recent_decreases=tuple(not_after(at, now) for at in state.recent_decreases),
+        breaker_open_at=_past(state.breaker_open_at, now),
+        breaker_break_seconds=min(state.breaker_break_seconds, max_break(config)),
+        probe_admitted_at=_past(state.probe_admitted_at, now),
+        last_dispatch_at=_past(state.last_dispatch_at, now),
+        next_dispatch_at=_deadline(state.next_dispatch_at, now, max_spacing(config)),
+        window_at=_past(state.window_at, now),
+        sampled_at=_past(state.sampled_at, now),
+        unanswered_since=_past(state.unanswered_since, now),
+        announced_at=_past(state.announced_at, now),
+        gate_until=_deadline(state.gate_until, now, max_gate(state)),
+        damaged_at=_past(state.damaged_at, now),
     )
 
 
-def max_break(knobs: PoolConfig) -> float:
-    """How long the breaker may stay open at most, in seconds."""
-    return max(MAX_BREAK_SECONDS, knobs.break_seconds)
+def max_break(config: PoolConfig) -> float:
+    """Return the longest time that the breaker may stay open, in seconds."""
+    return max(MAX_BREAK_SECONDS, config.break_seconds)
 
 
-def max_gate(overlay: PoolState) -> float:
-    """How long the gate may stay closed at most, in seconds: as was said, if that is known."""
-    most = MAX_GATE.total_seconds()
-    return min(overlay.gate_seconds, most) if overlay.gate_seconds > 0 else most
+def max_gate(state: PoolState) -> float:
+    """Return the longest time that the gate may stay closed, in seconds."""
+    limit = MAX_GATE.total_seconds()
+    return min(state.gate_seconds, limit) if state.gate_seconds > 0 else limit
 
 
-def max_spacing(knobs: PoolConfig) -> float:
-    """How far ahead of a start the next one may be held, in seconds."""
-    return MAX_SPACING_FACTOR * max(0.0, knobs.min_dispatch_interval_seconds)
+def max_spacing(config: PoolConfig) -> float:
+    """Return the longest time between two starts, in seconds."""
+    return (1 + SPACING_JITTER) * max(0.0, config.min_dispatch_interval_seconds)
 
 
-def _whole_number(knobs: PoolConfig, overlay: PoolState, now: datetime) -> PoolState:
-    """What belongs together, where damaged rows hold only a part of it."""
-    if overlay.breaker_state is Breaker.OPEN and overlay.breaker_open_at is None:
-        least = max(overlay.breaker_break_seconds, knobs.break_seconds)
-        overlay = replace(overlay, breaker_open_at=now, breaker_break_seconds=least)
-    if overlay.probe is None:
-        return overlay
-    if overlay.breaker_state is not Breaker.HALF_OPEN:
-        return replace(overlay, probe=None, probe_admitted_at=None)
-    if overlay.probe_admitted_at is None:
-        return replace(overlay, probe_admitted_at=now)
-    return overlay
+def _complete(config: PoolConfig, state: PoolState, now: datetime) -> PoolState:
+    """Fill in values that belong together, where a damaged row holds only some of them."""
+    if state.breaker_state is BreakerState.OPEN and state.breaker_open_at is None:
+        shortest = max(state.breaker_break_seconds, config.break_seconds)
+        state = replace(state, breaker_open_at=now, breaker_break_seconds=shortest)
+    if state.probe is None:
+        return state
+    if state.breaker_state is not BreakerState.HALF_OPEN:
+        return replace(state, probe=None, probe_admitted_at=None)
+    if state.probe_admitted_at is None:
+        return replace(state, probe_admitted_at=now)
+    return state
 
 
-def _is_off(knobs: PoolConfig, overlay: PoolState, now: datetime) -> bool:
+def _is_off(config: PoolConfig, state: PoolState, now: datetime) -> bool:
     return (
-        _is_ahead(knobs, overlay, now)
-        or any(at is not None and at > now for at in _past_moments(overlay))
-        or overlay.breaker_break_seconds > max_break(knobs)
+        _is_ahead(config, state, now)
+        or any(at is not None and at > now for at in _past_moments(state))
+        or state.breaker_break_seconds > max_break(config)
     )
 
 
-def _past_moments(overlay: PoolState) -> tuple[datetime | None, ...]:
+def _past_moments(state: PoolState) -> tuple[datetime | None, ...]:
     return (
-        overlay.last_decrease_at,
-        overlay.last_rate_limit_at,
-        overlay.last_probe_at,
-        overlay.breaker_open_at,
-        overlay.probe_admitted_at,
-        overlay.last_dispatch_at,
-        overlay.window_at,
-        overlay.looked_at,
-        overlay.deaf_since,
-        overlay.announced_at,
-        overlay.damaged_at,
-        *overlay.recent_decreases,
-        *[seen.at for seen in overlay.recent_rate_limit_events],
+        state.last_decrease_at,
+        state.last_rate_limit_at,
+        state.last_probe_at,
+        state.breaker_open_at,
+        state.probe_admitted_at,
+        state.last_dispatch_at,
+        state.window_at,
+        state.sampled_at,
+        state.unanswered_since,
+        state.announced_at,
+        state.damaged_at,
+        *state.recent_decreases,
+        *[seen.at for seen in state.recent_rate_limit_events],
     )
 
 
-def _is_ahead(knobs: PoolConfig, overlay: PoolState, now: datetime) -> bool:
-    """Whether a deadline lies farther ahead than it could have been set."""
+def _is_ahead(config: PoolConfig, state: PoolState, now: datetime) -> bool:
+    """Return True if a deadline is later than it could have been set."""
     deadlines = (
-        (overlay.settle_until, knobs.settle_seconds),
-        (overlay.next_dispatch_at, max_spacing(knobs)),
-        (overlay.gate_until, max_gate(overlay)),
+        (state.settle_until, config.settle_seconds),
+        (state.next_dispatch_at, max_spacing(config)),
+        (state.gate_until, max_gate(state)),
     )
     return any(
-        at is not None and at > now and at > now + timedelta(seconds=most) for at, most in deadlines
+        at is not None and at > now and at > now + timedelta(seconds=limit)
+        for at, limit in deadlines
     )
 
 
@@ -132,37 +137,37 @@ def _deadline(stored: datetime | None, now: datetime, seconds: float) -> datetim
     return stored and clamped_deadline(stored, now, timedelta(seconds=max(0.0, seconds)))
 
 
-# A damaged moment: it is believed as the latest that there could be, a past one as now.
+# Stands for a damaged time: sanitising makes it the latest possible, or now.
 MAX_TIME = datetime(9999, 1, 1, tzinfo=UTC)
-# No number of ours is larger; a sum or a power of larger ones would not fit anywhere.
+# The largest number that is accepted: sums and powers of larger ones could overflow.
 MAX_NUMBER = 10**9
-# What cannot be read at all: nobody for as long as a break may last, then one who tries.
+# State that cannot be read at all: no start for the longest break, then one probe.
 DAMAGED = PoolState(
     dynamic_cap=1,
     settle_until=MAX_TIME,
-    breaker_state=Breaker.OPEN,
+    breaker_state=BreakerState.OPEN,
     breaker_open_at=MAX_TIME,
     breaker_break_seconds=float(MAX_NUMBER),
     damaged_at=MAX_TIME,
 )
-# Without one of these nobody can say who may start.
+# If one of these is damaged, the breaker's state is unknown.
 BREAKER_FIELDS = frozenset({"breaker_state", "breaker_open_at", "probe", "probe_admitted_at"})
 _NOTHING = PoolState()
 _FORMS: dict[str, Any] = get_type_hints(PoolState)
 
 
-def dump_state(overlay: PoolState) -> str:
-    """All that is not as it was at the beginning; empty where nothing is known."""
+def dump_state(state: PoolState) -> str:
+    """Return the fields that differ from the initial state as JSON; empty if none does."""
     known = {
-        one.name: getattr(overlay, one.name)
-        for one in fields(overlay)
-        if getattr(overlay, one.name) != getattr(_NOTHING, one.name)
+        one.name: getattr(state, one.name)
+        for one in fields(state)
+        if getattr(state, one.name) != getattr(_NOTHING, one.name)
     }
     return json.dumps(known, default=_plain, separators=(",", ":")) if known else ""
 
 
 def load_state(text: str) -> PoolState:
-    """What a text says. Names that nobody knows are dropped."""
+    """Parse a stored state. Unknown names are dropped."""
     if not text:
         return _NOTHING
     try:
@@ -173,7 +178,7 @@ def load_state(text: str) -> PoolState:
 
 
 def load_table(raw: dict[str, Any]) -> PoolState:
-    """The same of an object that was read already."""
+    """Build a state from a parsed object."""
     known: dict[str, Any] = {}
     broken = False
     for name, form in _FORMS.items():
@@ -185,24 +190,24 @@ def load_table(raw: dict[str, Any]) -> PoolState:
             known[name] = _safe(name, form)
             known["damaged_at"] = MAX_TIME
             broken = broken or name in BREAKER_FIELDS
-    if broken and known.get("breaker_state", Breaker.CLOSED) is not Breaker.CLOSED:
-        # Who tries, or since when, is lost: it is as if it had just opened.
-        known |= {"breaker_state": Breaker.OPEN, "breaker_open_at": MAX_TIME, "probe": None}
+    if broken and known.get("breaker_state", BreakerState.CLOSED) is not BreakerState.CLOSED:
+        # The probe or its time is lost: treat the breaker as just opened.
+        known |= {"breaker_state": BreakerState.OPEN, "breaker_open_at": MAX_TIME, "probe": None}
         known["probe_admitted_at"] = None
         known["breaker_break_seconds"] = known.get("breaker_break_seconds") or float(MAX_NUMBER)
     return PoolState(**known)
 
 
 def _safe(name: str, form: Any) -> Any:
-    """What stands in for a damaged value: never one that lets more in."""
+    """Return the substitute for a damaged value: never one that lets more agents in."""
     if name == "dynamic_cap":
         return 1
     if name == "breaker_state":
-        return Breaker.OPEN
+        return BreakerState.OPEN
     if name == "breaker_break_seconds":
         return float(MAX_NUMBER)
-    is_moment = get_origin(form) is not tuple and datetime in get_args(form)
-    return MAX_TIME if is_moment else getattr(_NOTHING, name)
+    is_time = get_origin(form) is not tuple and datetime in get_args(form)
+    return MAX_TIME if is_time else getattr(_NOTHING, name)
 
 
 def _plain(value: object) -> object:
@@ -210,11 +215,11 @@ def _plain(value: object) -> object:
         return format_timestamp(value)
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
-    raise TypeError(f"{value!r} has no text")
+    raise TypeError(f"{value!r} cannot be stored")
 
 
 def _fit(form: Any, value: Any) -> Any:
-    """A value in its form, or an error: nothing is guessed."""
+    """Convert a value to its type, or raise: nothing is guessed."""
     arms = get_args(form)
     if get_origin(form) in (Union, types.UnionType):
         if value is None and type(None) in arms:
@@ -222,58 +227,58 @@ def _fit(form: Any, value: Any) -> Any:
         return _fit(next(arm for arm in arms if arm is not type(None)), value)
     if get_origin(form) is tuple:
         if not isinstance(value, list):
-            raise TypeError(f"{value!r} is no list")
+            raise TypeError(f"{value!r} is not a list")
         return tuple(_fit(arms[0], one) for one in value)
     if is_dataclass(form):
         return _filled(form, value)
-    return _PLAIN[form](value) if form in _PLAIN else _word(form, value)
+    return _PLAIN[form](value) if form in _PLAIN else _enum_member(form, value)
 
 
 def _filled(form: Any, value: Any) -> Any:
     if not isinstance(value, dict):
-        raise TypeError(f"{value!r} is no object")
+        raise TypeError(f"{value!r} is not an object")
     forms = get_type_hints(form)
     return form(**{name: _fit(forms[name], value[name]) for name in forms if name in value})
 
 
-def _word(form: Any, value: Any) -> Any:
+def _enum_member(form: Any, value: Any) -> Any:
     if not (isinstance(form, type) and issubclass(form, StrEnum) and isinstance(value, str)):
         raise TypeError(f"{value!r} is not {form}")
     return form(value)
 
 
-def _whole(value: Any) -> int:
+def _integer(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= MAX_NUMBER:
-        raise ValueError(f"{value!r} is no number of ours")
+        raise ValueError(f"{value!r} is out of range")
     return value
 
 
 def _number(value: Any) -> float:
     if type(value) not in (int, float) or not isfinite(value) or not 0 <= value <= MAX_NUMBER:
-        raise ValueError(f"{value!r} is no number of ours")
+        raise ValueError(f"{value!r} is out of range")
     return float(value)
 
 
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise TypeError(f"{value!r} is neither true nor false")
+        raise TypeError(f"{value!r} is not a boolean")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a string")
     return value
 
 
-def _moment(value: Any) -> datetime:
+def _time(value: Any) -> datetime:
     return parse_timestamp(_text(value))
 
 
 _PLAIN: dict[Any, Callable[[Any], Any]] = {
-    int: _whole,
+    int: _integer,
     float: _number,
     bool: _flag,
     str: _text,
-    datetime: _moment,
+    datetime: _time,
 }

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 
+from hostler.backoff import backoff
 from hostler.clock import Clock
 from hostler.config.settings import Settings
 from hostler.errors import HostlerError
@@ -129,7 +130,8 @@ def after_attempt(notice: Notice, failure: NotificationFailed | None, now: datet
     told = replace(tried, last_error=failure.why[:500])
     if not failure.retryable or tried.attempts >= MAX_ATTEMPTS:
         return replace(told, state=NoticeState.FAILED)
-    wait = max(MIN_RETRY_DELAY * 2 ** (tried.attempts - 1), timedelta(seconds=failure.retry_after))
+    delay = backoff(tried.attempts - 1, MIN_RETRY_DELAY, MAX_RETRY_DELAY)
+    wait = max(delay, timedelta(seconds=failure.retry_after))
     return replace(told, not_before=format_timestamp(now + min(wait, MAX_RETRY_DELAY)))
 
 

@@ -303,13 +303,13 @@ class CommandExecutor:
 
     def _tell_heard(self, taken: ProcessResult) -> None:
         """Tell the log which commands have come."""
-        for one in taken.heard:
+        for one in taken.events:
             for effect in one.decision.effects:
                 if isinstance(effect, StoreCommand | RefuseCommand):
                     self._tell(effect)
 
     def _tell(self, effect: StoreCommand | RefuseCommand) -> None:
-        said = effect.remark.row
+        said = effect.comment.row
         if self._log is None:
             return
         log = self._log.bind(
@@ -318,8 +318,8 @@ class CommandExecutor:
             actor=said.author,
             key=command_key(self._post.watch.repo, said.event_key),
         )
-        if isinstance(effect, StoreCommand) and isinstance(effect.asked, ParsedCommand):
-            log.event(names.OPERATOR_COMMAND_SEEN, verb=effect.asked.verb.value)
+        if isinstance(effect, StoreCommand) and isinstance(effect.command, ParsedCommand):
+            log.event(names.OPERATOR_COMMAND_SEEN, verb=effect.command.verb.value)
         else:
             log.event(names.OPERATOR_COMMAND_REFUSED)
 

@@ -49,7 +49,7 @@ def _find_task_at(tx: Transaction, post: CommandContext, number: int) -> Task | 
     pull = find_pull(tx, post.watch.repo, number)
     if pull is not None:
         return find_task(tx, pull.task)
-    return ThreadState(tuple(tasks_of_issue(tx, post.watch.repo, number))).present
+    return ThreadState(tuple(tasks_of_issue(tx, post.watch.repo, number))).current_task
 
 
 def find_issue_task(tx: Transaction, post: CommandContext, command: CommandRow) -> Task:
@@ -57,7 +57,7 @@ def find_issue_task(tx: Transaction, post: CommandContext, command: CommandRow) 
     named = command.arguments.get("issue")
     if named is None:
         return find_thread_task(tx, post, command)
-    found = ThreadState(tuple(tasks_of_issue(tx, post.watch.repo, int(named)))).present
+    found = ThreadState(tuple(tasks_of_issue(tx, post.watch.repo, int(named)))).current_task
     if found is None:
         raise CommandNotApplicable(f"Issue {named} has no task.")
     return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol, TypeVar
 
+from hostler.backoff import backoff
 from hostler.clock import Clock
 from hostler.errors import GitHubPollingError, HostlerError, RateLimited
 from hostler.intake.repo_policy import RepoPolicy
@@ -252,8 +253,7 @@ def back_off_seconds(interval: float, failures: int, error: Exception, now: date
     """Return the pause after failed polls: as long as GitHub says, or doubled each time."""
     until = getattr(error, "until", None) if isinstance(error, HostlerError) else None
     told = (until - now).total_seconds() if isinstance(until, datetime) else 0.0
-    doubled = interval * float(1 << min(failures - 1, 20))
-    return max(told, min(doubled, max(MAX_BACK_OFF_SECONDS, interval)))
+    return max(told, backoff(failures - 1, interval, max(MAX_BACK_OFF_SECONDS, interval)))
 
 
 def own_budget_pause(error: Exception, now: datetime) -> float | None:

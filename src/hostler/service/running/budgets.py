@@ -21,7 +21,7 @@ from hostler.store.tasks import Task
 
 
 class BudgetLevel(StrEnum):
-    """How far a budget is used."""
+    """How much of a budget is used."""
 
     FINE = "fine"
     LOW = "low"
@@ -30,28 +30,28 @@ class BudgetLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BudgetUsage:
-    """One budget, as far as it is used. `until`: when it is full again by itself."""
+    """How much of one budget is used. `until`: when a daily budget starts again."""
 
     setting: str
-    whose: str
+    subject: str
     limit: float
     spent: Spent
     until: datetime | None = None
 
     @property
     def sentence(self) -> str:
-        """How much is used, and what cannot be told."""
-        used = f"{self.whose} has used {self.spent.usd:.2f} of {self.limit:.2f} USD"
+        """How much is used, and how many runs reported no cost."""
+        spent_text = f"{self.subject} has used {self.spent.usd:.2f} of {self.limit:.2f} USD"
         count = self.spent.unpriced
         runs = "1 run" if count == 1 else f"{count} runs"
-        more = f"; {runs} named no cost, and count as nothing" if count else ""
-        return f"{used} (`[budget] {self.setting}`{more})."
+        more = f"; {runs} reported no cost, counted as 0" if count else ""
+        return f"{spent_text} (`[budget] {self.setting}`{more})."
 
     @property
     def remedy(self) -> str:
-        """What a person can do."""
-        raised = f"Raise `[budget] {self.setting}`"
-        return f"{raised}, or wait until midnight UTC." if self.until else f"{raised}, or stop it."
+        """What a user can do."""
+        otherwise = "wait until midnight UTC" if self.until else "stop the task"
+        return f"Raise `[budget] {self.setting}`, or {otherwise}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,10 @@ class Spending:
 def budgets_of_task(
     task: str, project: str, budget: Budget, spent: Spending, now: datetime
 ) -> tuple[BudgetUsage, ...]:
-    """The budgets that a task draws on; those without a limit are none."""
+    """Return the budgets that apply to a task, without those that have no limit."""
     tomorrow = day_start(now) + timedelta(days=1)
     everything = sum(spent.today.values(), Spent())
-    found = (
+    budgets = (
         BudgetUsage(
             "per_task_usd", "This task", budget.per_task_usd, spent.tasks.get(task, Spent())
         ),
@@ -81,25 +81,25 @@ def budgets_of_task(
         ),
         BudgetUsage("per_day_usd", "Today, everything", budget.per_day_usd, everything, tomorrow),
     )
-    return tuple(usage for usage in found if usage.limit > 0)
+    return tuple(usage for usage in budgets if usage.limit > 0)
 
 
 def budget_level(usage: BudgetUsage, warn_at_percent: int) -> BudgetLevel:
-    """How far a budget is used."""
+    """Return how much of a budget is used."""
     if usage.spent.usd >= usage.limit:
         return BudgetLevel.USED_UP
     low = usage.spent.usd * 100 >= usage.limit * warn_at_percent
     return BudgetLevel.LOW if low else BudgetLevel.FINE
 
 
-def find_used_up(found: Iterable[BudgetUsage]) -> BudgetUsage | None:
-    """The budget that holds a task: of several, the one that takes longest to be full again."""
-    used = [usage for usage in found if budget_level(usage, 100) is BudgetLevel.USED_UP]
-    return next((usage for usage in used if usage.until is None), next(iter(used), None))
+def find_used_up(budgets: Iterable[BudgetUsage]) -> BudgetUsage | None:
+    """Return the used-up budget that holds a task longest; None if none is used up."""
+    used_up = [usage for usage in budgets if budget_level(usage, 100) is BudgetLevel.USED_UP]
+    return next((usage for usage in used_up if usage.until is None), next(iter(used_up), None))
 
 
 def day_start(now: datetime) -> datetime:
-    """When this day began, in UTC."""
+    """Return the start of this day in UTC."""
     return now.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
@@ -108,7 +108,7 @@ _OCCASION = "budget"
 
 
 def read_spending(tx: Transaction, budget: Budget, tasks: Collection[str]) -> Spending:
-    """What was spent, as far as any budget asks for it."""
+    """Read what was spent, as far as a budget needs it."""
     daily = budget.per_repo_daily_usd > 0 or budget.per_day_usd > 0
     return Spending(
         spent_by_tasks(tx, tasks) if budget.per_task_usd > 0 else {},
@@ -117,50 +117,54 @@ def read_spending(tx: Transaction, budget: Budget, tasks: Collection[str]) -> Sp
 
 
 class BudgetReporter:
-    """Looks at the budgets after each run."""
+    """Reports budgets after each run."""
 
     def __init__(
-        self, app: AppContext, bus_notifier: BusNotifier, told: Callable[[str, BudgetUsage], None]
+        self, app: AppContext, notifier: BusNotifier, on_report: Callable[[str, BudgetUsage], None]
     ) -> None:
-        """`told`: hears of each budget that people are told of."""
+        """`on_report` is called with each budget that is reported to users."""
         self._app = app
-        self._bus_notifier = bus_notifier
-        self._told = told
+        self._notifier = notifier
+        self._on_report = on_report
 
-    def look(self, task: Task) -> None:
-        """Tell of budgets that are low or used up, each once."""
+    def report(self, task: Task) -> None:
+        """Report budgets that are low or used up, each of them once."""
         budget = self._app.settings.budget
         with self._app.store.read() as tx:
-            found = budgets_of_task(
+            budgets = budgets_of_task(
                 task.id, task.project, budget, read_spending(tx, budget, [task.id]), tx.now()
             )
-        for usage in found:
-            how = budget_level(usage, budget.warn_at_percent)
-            if how is not BudgetLevel.FINE:
-                self._tell(task, usage, how)
+        for usage in budgets:
+            level = budget_level(usage, budget.warn_at_percent)
+            if level is not BudgetLevel.FINE:
+                self._report_usage(task, usage, level)
 
-    def _tell(self, task: Task, usage: BudgetUsage, how: BudgetLevel) -> None:
+    def _report_usage(self, task: Task, usage: BudgetUsage, level: BudgetLevel) -> None:
         with self._app.store.write(*_BUDGET_SCOPES) as tx:
-            if not first_time(tx, budget_cause_key(task, usage, how), _OCCASION):
+            if not first_time(tx, budget_cause_key(task, usage, level), _OCCASION):
                 return
-            # A day that runs low is for the log; one that is used up holds people's work.
-            asks = usage.until is None or how is not BudgetLevel.LOW
+            # A daily budget that is low is only logged; one that is used up holds tasks back.
+            asks = usage.until is None or level is not BudgetLevel.LOW
             if asks and task.repo_full_name and (task.pr_number or task.number):
-                token = build_token("budget", budget_cause_key(task, usage, how))
-                deed = CreateComment(task.pr_number or task.number, budget_text(usage, how))
-                enqueue_action(tx, task.repo, deed, token=token, lane=Lane.STATUS, source="budget")
-        self._bus_notifier.warning(task, budget_text(usage, how))
-        self._told(task.id, usage)
+                token = build_token("budget", budget_cause_key(task, usage, level))
+                number = task.pr_number or task.number
+                comment = CreateComment(number, budget_text(usage, level))
+                enqueue_action(
+                    tx, task.repo, comment, token=token, lane=Lane.STATUS, source="budget"
+                )
+        self._notifier.warning(task, budget_text(usage, level))
+        self._on_report(task.id, usage)
 
 
-def budget_cause_key(task: Task, usage: BudgetUsage, how: BudgetLevel) -> str:
-    """What is told once: of this limit, for this task or day."""
-    whose = task.id if usage.until is None else f"{usage.whose}:{format_timestamp(usage.until)}"
-    return f"budget:{how}:{usage.setting}:{usage.limit:g}:{whose}"
+def budget_cause_key(task: Task, usage: BudgetUsage, level: BudgetLevel) -> str:
+    """Return the key of a report: one per limit, level, and task or day."""
+    subject = task.id if usage.until is None else f"{usage.subject}:{format_timestamp(usage.until)}"
+    return f"budget:{level}:{usage.setting}:{usage.limit:g}:{subject}"
 
 
-def budget_text(usage: BudgetUsage, how: BudgetLevel) -> str:
-    """What people are told."""
-    if how is BudgetLevel.LOW:
-        return f"{usage.sentence} Work goes on until all of it is used."
-    return f"{usage.sentence} Nothing more starts for it. Shall it go on? {usage.remedy}"
+def budget_text(usage: BudgetUsage, level: BudgetLevel) -> str:
+    """Return the text of a report."""
+    if level is BudgetLevel.LOW:
+        return f"{usage.sentence} Agents continue to start until it is used up."
+    question = "No further agents start for it. How should this continue?"
+    return f"{usage.sentence} {question} {usage.remedy}"

@@ -41,15 +41,14 @@ from hostler.workflows.outcomes import RunEndFacts
 
 
 def session_to_resume(task: Task, run: Run, runs: Sequence[Run]) -> str:
-    """The task's session, if it is one of this run's agent; empty: a new one.
+    """Return the task's session if this run's agent can continue it; empty for a new one.
 
-    A conversation with one program means nothing to another, or to the same one of another name:
-    its account may be a different one. A name that its program gives to no session is none.
+    A session belongs to the agent that started it, and not to another program or account.
     """
     if not task.session or not _is_valid_session(task.session, run.agent_kind):
         return ""
-    its = [one for one in runs if one.session == task.session and one.run != run.run]
-    last = max(its, key=lambda one: one.fence, default=None)
+    earlier = [one for one in runs if one.session == task.session and one.run != run.run]
+    last = max(earlier, key=lambda one: one.fence, default=None)
     same = last is not None and (last.agent, last.agent_kind) == (run.agent, run.agent_kind)
     return task.session if same else ""
 
@@ -59,12 +58,12 @@ def _is_valid_session(session: str, agent_kind: str) -> bool:
     return kind is None or kind.program is None or kind.program.is_session_id(session)
 
 
-# By so much the clocks of a bus and of the database may differ.
+# The clocks of a bus and of the database can differ by this much.
 _MAX_CLOCK_SKEW = timedelta(minutes=1)
 
 
 def has_posted(home: Path, run: Run) -> bool:
-    """Whether the agent of a run posted on the bus of its task, or of its project."""
+    """Return whether the agent of a run posted on the bus of its task or project."""
     after = id_from_time(parse_timestamp(run.admitted_at) - _MAX_CLOCK_SKEW)
     buses = (open_task_bus(home, run.project, run.task_id), open_project_bus(home, run.project))
     return any(_has_message(bus, after, run.run) for bus in buses)
@@ -81,64 +80,64 @@ def _has_message(bus: Bus, after: str, run: str) -> bool:
 
 
 _DONE_SCOPES = ("outbox", "tasks")
-# What a dependency may be in, beside those that wait themselves, to become ready by its mark.
+# A DONE file can also make a dependency in one of these states ready.
 _DEPENDENCY_STATES = (TaskState.RUNNING, *sorted(STUCK_STATES))
 
 
 class DoneFileWatcher:
-    """Looks at the marks of a house. One look at a time: a second one has nothing to do."""
+    """Applies DONE files of manual tasks. One check at a time: a second one has nothing to do."""
 
     def __init__(self, app: AppContext) -> None:
         self._app = app
-        self._looking = threading.Lock()
+        self._checking = threading.Lock()
 
-    def wanted(self) -> bool:
-        """Whether there is anything to look for: a task by hand waits."""
+    def has_waiting_tasks(self) -> bool:
+        """Return whether there is anything to check: a manual task is waiting."""
         with self._app.store.read() as tx:
             return any_by_hand(tx, WAITING_STATES)
 
-    def look(self) -> None:
-        """See to all that were marked: one look at one name for each."""
-        if not self._looking.acquire(blocking=False):
+    def check(self) -> None:
+        """Apply all new DONE files. Costs one file lookup per task."""
+        if not self._checking.acquire(blocking=False):
             return
         try:
             with self._app.store.read() as tx:
                 watched = _tasks_to_watch(tx)
             for one in watched:
-                mark = _read_done_file(self._app.home, one.project, one.id)
-                if mark is not None:
-                    self._heed(one.id, mark)
+                verdict = _read_done_file(self._app.home, one.project, one.id)
+                if verdict is not None:
+                    self._apply_done_file(one.id, verdict)
         finally:
-            self._looking.release()
+            self._checking.release()
 
-    def _heed(self, name: str, mark: RunVerdict) -> None:
+    def _apply_done_file(self, name: str, verdict: RunVerdict) -> None:
         with self._app.store.read() as tx:
-            follows = self._follows(tx, name, mark)
-        # What was heeded before stays marked: it should not take the write lock again.
-        if follows is None:
+            decided = self._decide(tx, name, verdict)
+        # A DONE file stays where it is after it was applied: do not take the write lock again.
+        if decided is None:
             return
         with self._app.store.write(*_DONE_SCOPES) as tx:
-            if (follows := self._follows(tx, name, mark)) is not None:
-                apply_transition(tx, *follows)
+            if (decided := self._decide(tx, name, verdict)) is not None:
+                apply_transition(tx, *decided)
 
-    def _follows(
-        self, tx: Transaction, name: str, mark: RunVerdict
+    def _decide(
+        self, tx: Transaction, name: str, verdict: RunVerdict
     ) -> tuple[Task, TaskTransition] | None:
-        """A task and what its mark changes about it; None: nothing."""
+        """Return a task and what its DONE file changes about it; None if nothing."""
         task = find_task(tx, name)
         if task is None or not _is_done_file_valid(task, find_last_run(tx, name)):
             return None
         if task.state is not TaskState.RUNNING and open_runs(tx, task_id=name):
-            return None  # its last run says first how it ended
-        around = DoneFileContext(has_checkout(self._app, task), len(active_children(tx, name)))
+            return None  # Its last run must be stored first.
+        context = DoneFileContext(has_checkout(self._app, task), len(active_children(tx, name)))
         step = decide_after_done_file(
-            task, mark, around, RunEndFacts(tx.now()), self._app.settings.tasks
+            task, verdict, context, RunEndFacts(tx.now()), self._app.settings.tasks
         )
         return None if step.task == task else (task, step)
 
 
 def _tasks_to_watch(tx: Transaction) -> list[HandTask]:
-    """Tasks by hand that wait, and those in folders that they depend on."""
+    """Return manual tasks that are waiting, and those in folders that they depend on."""
     waiting = by_hand(tx, WAITING_STATES)
     named = {name for task in waiting_dependents(tx, WAITING_STATES) for name in task.depends_on}
     others = by_hand_named(tx, named - {task.id for task in waiting}, _DEPENDENCY_STATES)
@@ -146,17 +145,17 @@ def _tasks_to_watch(tx: Transaction) -> list[HandTask]:
 
 
 def _read_done_file(home: Path, project: str, task: str) -> RunVerdict | None:
-    """What the mark of a task says: done, wrong, or nothing."""
+    """Return the verdict of a task's DONE file; None if there is none."""
     found = read_done(home / "projects" / project / "tasks" / task / DONE_FILE)
     if found.wrong:
         return RunVerdict(Outcome.BAD_RESULT, DecidedBy.DONE, found.wrong)
     if found.marked:
-        return RunVerdict(Outcome.SUCCESS, DecidedBy.DONE, "It was marked as done.")
+        return RunVerdict(Outcome.SUCCESS, DecidedBy.DONE, "A DONE file marked it as done.")
     return None
 
 
 def read_done_verdict(app: AppContext, task: Task, last: Run | None) -> RunVerdict | None:
-    """What the mark of a task says, if it counts."""
+    """Return the verdict of a task's DONE file, if it counts."""
     return (
         _read_done_file(app.home, task.project, task.id)
         if _is_done_file_valid(task, last)
@@ -165,9 +164,9 @@ def read_done_verdict(app: AppContext, task: Task, last: Run | None) -> RunVerdi
 
 
 def _is_done_file_valid(task: Task, last: Run | None) -> bool:
-    """Whether the mark means anything: for a task by hand, without a pull request yet.
+    """Return whether a DONE file counts: for a manual task that has no pull request yet.
 
-    Work in a repository that was done and came back is not done: its mark was taken already.
+    Work on a repository that was finished before and came back is not done: its DONE file was used.
     """
     if not task.by_hand or task.turn:
         return False
@@ -175,13 +174,13 @@ def _is_done_file_valid(task: Task, last: Run | None) -> bool:
 
 
 def has_checkout(app: AppContext, task: Task) -> bool:
-    """Whether a task has a checkout."""
+    """Return whether a task has a checkout."""
     if task.repo_full_name is None:
         return False
     return (app.checkouts / task.project / task.id).exists()
 
 
 def find_last_run(tx: Transaction, task: str, but: str = "") -> Run | None:
-    """The newest run of a task that came to anything; `but` is not asked for."""
+    """Return the newest run of a task that has a verdict, except `but`."""
     ended = (run for run in reversed(runs_of(tx, task)) if run.decided_by and run.run != but)
     return next(ended, None)

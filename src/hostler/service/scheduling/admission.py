@@ -14,7 +14,7 @@ from hostler.governor.leases import acquire, preview, reacquire
 from hostler.governor.parking import closed_pools
 from hostler.governor.policy import Policy
 from hostler.planner.queue import is_root
-from hostler.runs import NewRun, admit
+from hostler.runs import NewRun, admit_run
 from hostler.service.running.budgets import budgets_of_task, find_used_up, read_spending
 from hostler.service.scheduling.gates import (
     BEFORE_WORKERS,
@@ -39,7 +39,7 @@ from hostler.service.scheduling.task_waits import count_waiting_roots, find_awai
 from hostler.store import Store, Transaction
 from hostler.store.governor import last_turns, take_turn
 from hostler.store.operator import all_pauses
-from hostler.store.runs import LIVE, Run, open_runs, regain_place
+from hostler.store.runs import LIVE, Run, open_runs, return_run_slot
 from hostler.store.tasks import Task, TaskState, note_gate, require_task, tasks_in
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import QUEUED_RUNS
@@ -260,7 +260,7 @@ class Admission:
                 if task.parent_task and task.id in busy
             ),
             waiting_roots=count_waiting_roots(tx, found, running),
-            active_runs=sum(run.state in LIVE and run.lent_at is None for run in found),
+            active_runs=sum(run.state in LIVE and run.slot_released_at is None for run in found),
             running_roots=sum(is_root(task) for task in running.values()),
             max_runs=limits.max_concurrent_runs,
             max_root_tasks=limits.max_concurrent_root_tasks,
@@ -304,7 +304,7 @@ class Admission:
         placement = snapshot.placements[task.id]
         # The task keeps its agent only after a run: one that never starts changes nothing.
         begun = begin_turn(tx, replace(task, blockers=""))
-        run = admit(
+        run = admit_run(
             tx,
             NewRun(
                 task_id=task.id,
@@ -331,7 +331,7 @@ class Admission:
         answer = reacquire(tx, reacquire_request(run, snapshot), policy, host)
         if isinstance(answer, LeaseDenied):
             raise RuntimeError(f"a lease was denied after the gates had passed: {answer.what}")
-        return AdmittedTask(require_task(tx, run.task_id), regain_place(tx, run), back=True)
+        return AdmittedTask(require_task(tx, run.task_id), return_run_slot(tx, run), back=True)
 
     def _weight(self, project: str) -> int:
         repo = self.deps.settings.repo.get(project)
@@ -438,7 +438,7 @@ def governor_check(
 
 
 def _wants_slot_back(runs: Iterable[Run]) -> bool:
-    return any(run.back_wanted_at for run in runs)
+    return any(run.slot_requested_at for run in runs)
 
 
 def find_returning_run(
@@ -451,8 +451,8 @@ def find_returning_run(
     """Return the run that can have its released slot again. It starts before all tasks."""
     if snapshot.max_runs > 0 and snapshot.active_runs >= snapshot.max_runs:
         return None
-    waiting = [run for run in runs if run.back_wanted_at and run.lent_at]
-    oldest_first = sorted(waiting, key=lambda run: run.back_wanted_at or "")
+    waiting = [run for run in runs if run.slot_requested_at and run.slot_released_at]
+    oldest_first = sorted(waiting, key=lambda run: run.slot_requested_at or "")
     for run in oldest_first:
         if preview(tx, reacquire_request(run, snapshot), policy, host) is None:
             return run

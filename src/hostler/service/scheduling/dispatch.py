@@ -11,7 +11,7 @@ from datetime import timedelta
 from hostler.clock import Clock
 from hostler.governor.gates import LeaseRequest
 from hostler.governor.holders import holder_of, is_alive
-from hostler.governor.leases import demand, hold_lease, recount, width_warning
+from hostler.governor.leases import force_reacquire, publish_demand, restore_lease, width_warning
 from hostler.governor.policy import Policy
 from hostler.planner.queue import find_stale
 from hostler.runs import LocalDispatcher, Supervisor, request_stop
@@ -28,7 +28,7 @@ from hostler.service.scheduling.gates import (
 from hostler.service.scheduling.maintenance import Maintenance
 from hostler.service.scheduling.workers import GlobalWorkLimiter, WorkerJob, WorkerPool
 from hostler.service.service_log import ServiceLog
-from hostler.store.runs import LIVE, Run, RunState, live_runs, open_runs, regain_place
+from hostler.store.runs import LIVE, Run, RunState, live_runs, open_runs, return_run_slot
 from hostler.store.tasks import Task, TaskState, find_task, tasks_in
 
 # Pool and project.
@@ -84,9 +84,9 @@ class DemandReporter:
         with self._deps.store.write("admission", relaxed=True) as tx:
             for (pool, project), (count, placement) in due.items():
                 weight, width = placement.weight, placement.width
-                demand(tx, pool, project, host, wanted=count, weight=weight, width=width)
+                publish_demand(tx, pool, project, host, wanted=count, weight=weight, width=width)
             for pool, project in ended:
-                demand(tx, pool, project, host, wanted=0)
+                publish_demand(tx, pool, project, host, wanted=0)
             warnings = {
                 key: width_warning(tx, _width_request(placement), policy, host)
                 for key, (_, placement) in due.items()
@@ -148,7 +148,7 @@ class RunMonitor:
         with self._app.store.read() as tx:
             live = live_runs(tx)
             to_check = [(run, find_task(tx, run.task_id)) for run in live if run.stop_why is None]
-        released = [run for run in live if run.lent_at]
+        released = [run for run in live if run.slot_released_at]
         self._has_released_slots = bool(released)
         for run in released:
             self._workers.release_token(run.run)
@@ -183,7 +183,7 @@ class RunMonitor:
         """Give a live agent its lease again if a power cut lost it."""
         if run.state in LIVE and run.shim:
             with self._app.store.write("admission") as tx:
-                hold_lease(tx, run)
+                restore_lease(tx, run)
 
     def stop_all(self, why: str) -> None:
         """Request that every agent stop."""
@@ -195,8 +195,8 @@ class RunMonitor:
     def _count_again(self, run: Run) -> None:
         """Count a run whose waiting process has died, whether or not a slot is free."""
         with self._app.store.write("admission") as tx:
-            regain_place(tx, run)
-            recount(tx, run.run)
+            return_run_slot(tx, run)
+            force_reacquire(tx, run.run)
         self._limiter.force()
         self._workers.retake_token(run.run)
 
@@ -219,7 +219,7 @@ def must_stop(run: Run, task: Task) -> bool:
 
 def is_waiter_dead(run: Run) -> bool:
     """Return True if the process that released a run's slot no longer exists."""
-    holder = holder_of(json.loads(run.lent_by or "{}"))
+    holder = holder_of(json.loads(run.slot_released_by or "{}"))
     return holder is None or is_alive(holder) is False
 
 

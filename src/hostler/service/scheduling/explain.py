@@ -188,7 +188,9 @@ def _count_workers_denial(tx: Transaction, capacity: int) -> GateDenial | None:
     runs = open_runs(tx)
     with_run = {run.task_id for run in runs}
     finishing = [task for task in tasks_in(tx, (TaskState.RUNNING,)) if task.id not in with_run]
-    return workers_denial(sum(run.lent_at is None for run in runs) + len(finishing), capacity)
+    return workers_denial(
+        sum(run.slot_released_at is None for run in runs) + len(finishing), capacity
+    )
 
 
 def gate_marks(closed: str | None) -> list[tuple[str, GateMark]]:
@@ -211,7 +213,7 @@ def blocker_json(one: Blocker) -> dict[str, Any]:
     """Return a blocker as JSON."""
     return {
         "name": one.name,
-        "standing": one.standing.value,
+        "standing": one.state.value,
         "why": one.sentence,
         "remedy": one.remedy,
         "hopeless": one.hopeless,

@@ -98,10 +98,10 @@ def _build_sample(pool: PoolStatus, now: datetime) -> PoolSample:
     return PoolSample(
         pool=pool.pool,
         at=format_timestamp(now),
-        ceiling=known.knobs.hard_max if known else pool.knobs.max_global,
+        ceiling=known.config.hard_max if known else pool.config.max_global,
         cap=pool.cap,
         active=pool.active,
-        breaker=(known.overlay.breaker_state.value if known else "") or "closed",
+        breaker=(known.state.breaker_state.value if known else "") or "closed",
         parked=pool.parked is not None,
     )
 
@@ -244,8 +244,8 @@ class Maintenance:
         """After a poll, pass comments on to agents and remove checkouts of finished tasks."""
         if poll.found is None:
             return
-        if poll.found.taken.heard:
-            self._submit(self._bus_notifier.said, poll.found.taken.heard)
+        if poll.found.taken.events:
+            self._submit(self._bus_notifier.post_comments, poll.found.taken.events)
         for name in poll.found.taken.changed:
             with self._app.store.read() as tx:
                 task = find_task(tx, name)
@@ -299,21 +299,21 @@ class Maintenance:
         now = self._clock.monotonic()
         if not self._begun:
             self._begun = True
-            self._submit(self._questions.carry_unfinished)
-        self._asking = bool(self._questions.asking())
+            self._submit(self._questions.forward_unfinished)
+        self._asking = bool(self._questions.tasks_with_agents())
         if now < self._carry_at or not self._asking:
             return
         self._carry_at = now + QUESTION_SECONDS
-        self._submit(self._questions.carry)
+        self._submit(self._questions.forward)
 
     def _heed_marks(self) -> None:
         """While manual tasks wait, read their DONE files."""
         now = self._clock.monotonic()
-        self._marking = self._marks.wanted()
+        self._marking = self._marks.has_waiting_tasks()
         if now < self._mark_at or not self._marking:
             return
         self._mark_at = now + DONE_FILE_SECONDS
-        self._submit(self._marks.look)
+        self._submit(self._marks.check)
 
     def _clean(self, task: Task) -> None:
         if not self._leaving:

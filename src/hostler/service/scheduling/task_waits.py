@@ -21,10 +21,10 @@ from hostler.store.runs import (
     Run,
     RunState,
     find_run,
-    lend_place,
     live_runs,
     open_runs,
-    want_back,
+    release_run_slot,
+    request_run_slot,
 )
 from hostler.store.tasks import Task, TaskState, require_task
 from hostler.workflows.commands import ancestors, is_in_tree
@@ -37,13 +37,13 @@ WaitGraph = Mapping[str, tuple[str, ...]]
 
 def read_waits(runs: Iterable[Run]) -> dict[str, tuple[str, ...]]:
     """Return, by task, the tasks that its waiting agent waits for."""
-    waiting = (run for run in runs if run.lent_at and not run.back_wanted_at)
+    waiting = (run for run in runs if run.slot_released_at and not run.slot_requested_at)
     return {run.task_id: tasks_awaited_by(run) for run in waiting}
 
 
 def tasks_awaited_by(run: Run) -> tuple[str, ...]:
     """Return the tasks that a run with a released slot waits for."""
-    names = json.loads(run.lent_by or "{}").get(WAITS_FOR, ())
+    names = json.loads(run.slot_released_by or "{}").get(WAITS_FOR, ())
     return tuple(name for name in names if isinstance(name, str))
 
 
@@ -242,7 +242,7 @@ class ReleasedSlot:
             if found.state is not RunState.RUNNING:
                 return False
             by = {**asdict(here.holder), WAITS_FOR: [*self._needed]}
-            lent = lend_place(tx, self._run, json.dumps(by))
+            lent = release_run_slot(tx, self._run, json.dumps(by))
             if lent:
                 lend_lease(tx, self._run, self._policy)
             return lent
@@ -253,7 +253,7 @@ class ReleasedSlot:
             return None
         with self._store.read() as tx:
             found = find_run(tx, self._run)
-            stands = found is not None and found.lent_at is None and not self._moves(tx)
+            stands = found is not None and found.slot_released_at is None and not self._moves(tx)
         now = self._clock.monotonic()
         if not stands:
             self._stands_since = None
@@ -277,17 +277,19 @@ class ReleasedSlot:
             found = find_run(tx, self._run)
         if found is None or found.state not in LIVE:
             raise WaitOver(f"The run {self._run} has ended.")
-        if found.lent_at is None:
+        if found.slot_released_at is None:
             return found
-        if ask and found.back_wanted_at is None:
+        if ask and found.slot_requested_at is None:
             with self._store.write("admission") as tx:
-                want_back(tx, self._run)
+                request_run_slot(tx, self._run)
         return None
 
     def _moves(self, tx: Transaction) -> bool:
         """Return True if an agent runs on an awaited task or on one of its dependencies."""
         wanted = {*read_graph(tx, self._names), *self._names}
-        others = [run for run in live_runs(tx) if run.lent_at is None and run.run != self._run]
+        others = [
+            run for run in live_runs(tx) if run.slot_released_at is None and run.run != self._run
+        ]
         return any(is_in_tree(tx, require_task(tx, run.task_id), wanted) for run in others)
 
 

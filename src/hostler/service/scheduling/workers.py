@@ -7,9 +7,10 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from hostler.backoff import backoff
 from hostler.checkouts.process import Halted
 from hostler.clock import Clock
-from hostler.runs.states import FenceLost, OutOfReach, WatchClosed
+from hostler.runs.states import FenceLost, RunNotVisible, WatchClosed
 
 
 class GlobalWorkLimiter:
@@ -204,7 +205,7 @@ class WorkerPool:
             job.again() if job.tries else job.act()
         except (WatchClosed, Halted):
             return  # the service is shutting down; the next one continues here
-        except (FenceLost, OutOfReach) as error:
+        except (FenceLost, RunNotVisible) as error:
             self._troubled(job, error)  # another process has the run, or nothing can end it
         except BaseException as error:
             self._troubled(job, error)
@@ -213,7 +214,7 @@ class WorkerPool:
             self._ended(job)
 
     def _again(self, job: WorkerJob) -> None:
-        pause = min(_MIN_RETRY_SECONDS * 2**job.tries, MAX_RETRY_SECONDS)
+        pause = backoff(job.tries, _MIN_RETRY_SECONDS, MAX_RETRY_SECONDS)
         with self._lock:
             at = self._clock.monotonic() + pause
             self._later[job.name] = (at, replace(job, tries=min(job.tries + 1, 20)))

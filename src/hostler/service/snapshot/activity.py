@@ -57,7 +57,7 @@ class RunningAgent:
             "seconds": self.seconds,
             "active_at": format_timestamp(self.active) if self.active else None,
             "idle_seconds": self.idle_seconds,
-            "lent": run.lent_at is not None,
+            "lent": run.slot_released_at is not None,
             "stopping": run.stop_why,
             "input_tokens": run.input_tokens,
             "output_tokens": run.output_tokens,

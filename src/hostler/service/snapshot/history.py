@@ -24,7 +24,7 @@ from hostler.model import EPOCH, format_timestamp, parse_timestamp
 from hostler.service.running.budgets import day_start
 from hostler.store import Transaction
 from hostler.store.outbox import Delivery, deliveries
-from hostler.store.repositories import KEPT, Polls, polls_since
+from hostler.store.repositories import POLL_HISTORY, Polls, polls_since
 from hostler.store.runs import (
     Ended,
     Spent,
@@ -187,7 +187,7 @@ class PollLag:
 def read_poll_lags(tx: Transaction) -> dict[str, PollLag]:
     """By project, those that were looked at in the last day."""
     now = tx.now()
-    found = polls_since(tx, format_timestamp(now - KEPT))
+    found = polls_since(tx, format_timestamp(now - POLL_HISTORY))
     return {project: PollLag(one, now) for project, one in found.items()}
 
 

@@ -273,5 +273,5 @@ def _pool_capacities(
 
 
 def _pool_capacity(one: PoolStatus) -> PoolCapacity:
-    interval = one.knobs.min_dispatch_interval_seconds if one.learned else 0.0
+    interval = one.config.min_dispatch_interval_seconds if one.learned else 0.0
     return PoolCapacity(one.cap - one.active, max(interval, 0.0))

@@ -12,7 +12,7 @@ from hostler.config.settings import Settings
 from hostler.forge.github.rate_limit.cost_model import CostPlan
 from hostler.governor.holders import read_host
 from hostler.governor.policy import read_policy
-from hostler.governor.status import Status
+from hostler.governor.status import GovernorStatus
 from hostler.governor.status import status as governor_status
 from hostler.model import RepoName, format_timestamp
 from hostler.service.context import Presence, read_presence
@@ -70,7 +70,7 @@ class Snapshot:
     needy: tuple[TaskNeedingPerson, ...]
     pulls: tuple[FollowedPull, ...]
     repositories: tuple[WatchedRepo, ...]
-    governor: Status
+    governor: GovernorStatus
     history: History
     money: DailySpending
     github: CostPlan
@@ -158,7 +158,7 @@ def read_snapshot(
 
 def _slot_holders(found: Iterable[RunningAgent]) -> list[AtPlace]:
     """Return the agents that hold a slot."""
-    holding = (one for one in found if one.run.lent_at is None)
+    holding = (one for one in found if one.run.slot_released_at is None)
     return [AtPlace(one.run.project, one.run.pool, one.seconds) for one in holding]
 
 

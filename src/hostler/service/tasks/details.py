@@ -16,7 +16,7 @@ from hostler.planner.dependencies import Blocker
 from hostler.planner.queue import read_blockers
 from hostler.service.tasks.summary import NextStep, build_github_url, describe_next_step
 from hostler.store import Transaction
-from hostler.store.operator import Deed, deeds_of
+from hostler.store.operator import AuditEntry, audit_entries_of
 from hostler.store.pull_requests import PullRow, find_pull
 from hostler.store.runs import Run, RunState, runs_of
 from hostler.store.task_lookup import ids_like, newest_of_issue
@@ -156,7 +156,7 @@ _RUN_FIELDS = (
     "running_at",
     "exited_at",
     "ended_at",
-    "lent_at",
+    "slot_released_at",
 )
 
 
@@ -184,7 +184,7 @@ class TaskDetails:
     runs: tuple[Run, ...]
     blockers: tuple[Blocker, ...]
     pull: PullRow | None
-    deeds: tuple[Deed, ...] = ()
+    audit_entries: tuple[AuditEntry, ...] = ()
 
     @property
     def task(self) -> Task:
@@ -243,7 +243,7 @@ class TaskDetails:
             "children": [child.as_json() for child in self.tree.children],
             "usd": round(sum(run.usd for run in self.runs), 6),
             "next": self.next.then,
-            "deeds": [one.as_json() for one in self.deeds],
+            "audit_entries": [one.as_json() for one in self.audit_entries],
             "runs": [self._run(run) for run in self.runs],
         }
 
@@ -277,7 +277,7 @@ def read_task_details(tx: Transaction, home: Path, settings: Settings, task: Tas
         runs=tuple(runs_of(tx, task.id)),
         blockers=read_blockers(tx, [task]).get(task.id, ()),
         pull=find_pull(tx, task.repo, task.pr_number) if task.pr_number else None,
-        deeds=deeds_of(tx, task.id),
+        audit_entries=audit_entries_of(tx, task.id),
     )
 
 

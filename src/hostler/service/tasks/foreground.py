@@ -141,7 +141,7 @@ def find_unserved_waits(family: TaskFamily) -> list[UnservedWait]:
         UnservedWait(task, one.name, one.sentence)
         for task, found in family.held.items()
         for one in found
-        if one.name not in family.names and one.standing is not DependencyState.RUNNING
+        if one.name not in family.names and one.state is not DependencyState.RUNNING
     ]
     waits = [
         UnservedWait(task, one.id, f"{one.id} is {one.state}.")
@@ -183,7 +183,7 @@ def _load_family(tx: Transaction, root: str) -> TaskFamily:
 
 def _awaited_tasks(tx: Transaction, run: Run) -> tuple[Task, ...]:
     """Return the unfinished tasks that the agent of a run waits for; none if it runs."""
-    if run.lent_at is None or run.back_wanted_at is not None or is_waiter_dead(run):
+    if run.slot_released_at is None or run.slot_requested_at is not None or is_waiter_dead(run):
         return ()
     found = [find_task(tx, name) for name in read_waits([run]).get(run.task_id, ())]
     known = {task.id: task for task in found if task is not None}

@@ -25,7 +25,7 @@ from hostler.planner.queue import (
     submission_result,
 )
 from hostler.service.context import Presence
-from hostler.service.running.folder_runs import write_task_file
+from hostler.service.running.launch import write_task_file
 from hostler.service.scheduling.explain import ExplainInputs, blocker_json, find_task_denial
 from hostler.service.scheduling.gates import WAITING_STATES, GateDenial, read_disk_space
 from hostler.service.scheduling.placement import find_agent

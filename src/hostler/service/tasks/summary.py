@@ -107,9 +107,9 @@ def _describe_running(task: Task, open_runs: Sequence[Run]) -> NextStep:
     run = next(iter(open_runs), None)
     if run is None or run.state not in LIVE:
         return NextStep("Its agent is done; its work is being checked and delivered.", "Wait.")
-    if run.lent_at is not None and run.back_wanted_at is not None:
+    if run.slot_released_at is not None and run.slot_requested_at is not None:
         return NextStep("Its agent is done waiting, and waits for a free slot.", "Wait.")
-    if run.lent_at is not None:
+    if run.slot_released_at is not None:
         others = ", ".join(tasks_awaited_by(run)) or "other tasks"
         return NextStep(
             f"Its agent waits for {others}, and has released its slot.", next_step(task)

@@ -43,13 +43,13 @@ class Upgrade:
 
     @property
     def changed(self) -> bool:
-        """Whether there was anything to do."""
+        """Return True if the upgrade changed anything."""
         return self.before != self.after
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where to go, and by which migrations."""
+    """The revision to upgrade to, and the migrations to use."""
 
     to: str = HEAD
     migrations: Path = MIGRATIONS
@@ -65,7 +65,7 @@ def upgrade(
     progress: Progress,
     plan: Plan | None = None,
 ) -> Upgrade:
-    """Create the database, or bring it to this program's layout, all or nothing."""
+    """Create the database, or upgrade it to this program's schema atomically."""
     with home_lock(home, clock):
         return upgrade_under_lock(
             home, place, clock=clock, patience=patience, progress=progress, plan=plan
@@ -81,7 +81,7 @@ def upgrade_under_lock(
     progress: Progress,
     plan: Plan | None = None,
 ) -> Upgrade:
-    """The same for a caller who holds the lock of the home."""
+    """Upgrade while the caller holds the lock of the home."""
     plan = plan or Plan()
     before = present_revision(place, clock, patience)
     if before == plan.to:
@@ -98,7 +98,7 @@ def upgrade_under_lock(
 
 
 def present_revision(place: Place, clock: Clock, patience: Patience) -> str | None:
-    """The revision of a database; None where there is none yet."""
+    """Return the revision of a database; None if there is no database yet."""
     if isinstance(place, SqlitePlace) and not place.exists():
         if place.leads_nowhere():
             raise missing(place)
@@ -116,7 +116,7 @@ def _migrate(
 ) -> None:
     if read_revision(connection, place) != before:
         raise StoreError(
-            "Another process upgraded the database at this moment.",
+            "Another process has just upgraded the database.",
             safe="Nothing was changed here.",
             remedy="Run the command again.",
         )
@@ -139,7 +139,7 @@ def _tables(connection: Connection) -> set[str]:
 
 
 def _require_foreign_keys(connection: Connection) -> None:
-    # Off while tables are built anew, so they are looked at once more at the end.
+    # Foreign keys are off while tables are rebuilt, so check them at the end.
     broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
     if broken:
         raise StoreError(f"{len(broken)} rows refer to rows that are not there.")
@@ -147,7 +147,7 @@ def _require_foreign_keys(connection: Connection) -> None:
 
 @contextmanager
 def _migrating(place: Place, clock: Clock, patience: Patience) -> Iterator[Connection]:
-    """A connection in a transaction that no other migration shares."""
+    """Yield a connection in a transaction that no other migration shares."""
     if isinstance(place, PostgresPlace):
         with _opened(lambda: postgres.make_engine(place, patience), place) as connection:
             postgres.take_migration_lock(connection)
@@ -175,15 +175,15 @@ def _sqlite_engine(place: SqlitePlace, patience: Patience) -> Engine:
         "BEGIN IMMEDIATE",
         "journal_mode=WAL",
         "synchronous=FULL",
-        # Building a table anew would otherwise delete the rows that refer to it.
+        # Rebuilding a table would otherwise delete the rows that refer to it.
         "foreign_keys=OFF",
     )
 
 
 @contextmanager
 def _failing(before: str | None, plan: Plan, backup: Backup | None) -> Iterator[None]:
-    """Say of every failure that it was undone, and where the backup is."""
-    undone = "Every change was undone"
+    """Say of every failure that it was rolled back, and where the backup is."""
+    undone = "Every change was rolled back"
     undone += f"; a backup from before is at {backup.path}." if backup else "."
     try:
         yield
@@ -202,7 +202,7 @@ def _failing(before: str | None, plan: Plan, backup: Backup | None) -> Iterator[
 
 
 def known_revisions(migrations: Path = MIGRATIONS) -> list[str]:
-    """The revisions that the migrations lead through, oldest first."""
+    """Return the revisions of the migrations, oldest first."""
     config = Config()
     config.set_main_option("script_location", str(migrations).replace("%", "%%"))
     script = ScriptDirectory.from_config(config)

@@ -8,27 +8,16 @@ from hostler.errors import StoreCorrupt, StoreError, StoreNewer, StoreOutdated
 from hostler.store.engine.backend import Place
 from hostler.store.engine.errors import missing
 
-# All layouts, oldest first; the last is this program's. A test compares them with the migrations.
-REVISIONS = (
-    *("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0011"),
-    "0012",
-    "0013",
-    "0014",
-    "0015",
-    "0016",
-    "0017",
-    "0018",
-    "0019",
-    "0020",
-    "0021",
-)
+# All schema revisions, oldest first; the last is this program's. A test compares them with the
+# migrations.
+REVISIONS = ("0001",)
 HEAD = REVISIONS[-1]
-# Alembic's own note of where a database stands.
+# Alembic's record of the revision.
 READ_REVISION = "SELECT version_num FROM alembic_version"
 
 
 def read_revision(connection: Connection, place: Place) -> str | None:
-    """The revision noted in the database; None where it is empty."""
+    """Return the revision noted in the database; None if it is empty."""
     tables = set(inspect(connection).get_table_names())
     if not tables:
         return None
@@ -42,7 +31,7 @@ def read_revision(connection: Connection, place: Place) -> str | None:
 
 
 def one_revision(found: list[str], place: Place) -> str | None:
-    """The one revision that a database notes; None where it notes none."""
+    """Return the one revision that a database notes; None if it notes none."""
     if len(found) > 1:
         raise StoreCorrupt(
             f"The database {place} notes {len(found)} layouts ({', '.join(sorted(found))}), "
@@ -54,7 +43,7 @@ def one_revision(found: list[str], place: Place) -> str | None:
 
 
 def require_head(found: str | None, place: Place) -> None:
-    """Raise what stands between this program and the database, if anything."""
+    """Raise unless the database has this program's schema."""
     if found is None:
         raise missing(place)
     require_known(found, place)
@@ -67,7 +56,7 @@ def require_head(found: str | None, place: Place) -> None:
 
 
 def require_known(found: str, place: Place) -> None:
-    """Raise if a newer program made the database."""
+    """Raise if a newer program created the database."""
     if found not in REVISIONS:
         raise StoreNewer(
             f"The database {place} has layout {found}; this program knows up to {HEAD}.",

@@ -46,11 +46,11 @@ from hostler.forge.port import Forge
 from hostler.model import RepoName, Surface
 from hostler.store.pull_requests import PullStatus, watched_heads
 from hostler.store.repositories import (
-    chains_at,
     cursors_at,
+    feed_pages_of_thread,
     forget_threads,
     lapse_threads,
-    pulls_moved,
+    list_changed_pull_requests,
     threads_in_step,
 )
 from hostler.store.store import Store
@@ -107,12 +107,12 @@ def read_poll_state(tx: Transaction, context: PollContext) -> PollState:
         heads={head: number for number, _, head in sorted(pulls) if head},
         in_step=frozenset(threads_in_step(tx, context.repo)),
         surface_states=_read_surface_states(tx, context),
-        is_due=bool(pulls_moved(tx, context.repo)),
+        is_due=bool(list_changed_pull_requests(tx, context.repo)),
     )
 
 
 def _read_surface_states(tx: Transaction, context: PollContext) -> dict[Surface, SurfaceState]:
-    cursors, chains = cursors_at(tx, context.repo, 0), chains_at(tx, context.repo, 0)
+    cursors, chains = cursors_at(tx, context.repo, 0), feed_pages_of_thread(tx, context.repo, 0)
     return {
         surface: SurfaceState(
             surface, 0, cursors.get(surface), decode_chains(chains.get(surface.value, ""))
@@ -401,7 +401,7 @@ class Poller:
     def _fetch_moved_pulls(self, found: PollCollection) -> None:
         """Read the pull requests that are stored as changed, also by earlier polls."""
         with self._context.store.read() as tx:
-            moved = pulls_moved(tx, self._context.repo)
+            moved = list_changed_pull_requests(tx, self._context.repo)
         for number in moved:
             with found.collect_error():
                 found.add_pull(number, fetch_pull(self._context, number))

@@ -25,7 +25,13 @@ from hostler.forge.github.polling.ingest import IngestCounts, ingest_items
 from hostler.forge.port import ListReading, PageChain, SurfaceFeed
 from hostler.model import EPOCH, PollCursor, Surface, format_timestamp
 from hostler.store.pull_requests import pulls_in
-from hostler.store.repositories import PULL_SURFACES, Repo, find_chain, mark_moved, save_chain
+from hostler.store.repositories import (
+    PULL_SURFACES,
+    Repo,
+    find_feed_pages,
+    mark_pull_requests_changed,
+    save_feed_pages,
+)
 from hostler.store.transaction import Transaction
 from hostler.telemetry import names
 
@@ -95,7 +101,7 @@ def read_surface_state(
     """Read the state of a surface."""
     cursor = Repo(context.repo).get_poll_cursor(tx, surface, number)
     return SurfaceState(
-        surface, number, cursor, decode_chains(find_chain(tx, context.repo, surface, number))
+        surface, number, cursor, decode_chains(find_feed_pages(tx, context.repo, surface, number))
     )
 
 
@@ -172,7 +178,9 @@ def note_result(tx: Transaction, context: PollContext, found: SurfaceResult) -> 
     store_surface(tx, context, state, found.reading)
     if state.surface is Surface.REPO_ISSUES:
         shown = {item.number for item in found.ingested.new_items}
-        mark_moved(tx, context.repo, sorted(shown & _followed_items(tx, context)) if shown else ())
+        mark_pull_requests_changed(
+            tx, context.repo, sorted(shown & _followed_items(tx, context)) if shown else ()
+        )
 
 
 def advance_surface(
@@ -197,7 +205,7 @@ def store_surface(
     """Store the chain of a reading, if it has changed."""
     chain = keep_chain(reading)
     if chain != state.chain:
-        save_chain(tx, context.repo, state.surface, state.number, encode_chains(chain))
+        save_feed_pages(tx, context.repo, state.surface, state.number, encode_chains(chain))
 
 
 def log_result(

@@ -47,7 +47,12 @@ from hostler.store.inbox import (
 )
 from hostler.store.outbox import WriteState
 from hostler.store.pull_requests import find_pull
-from hostler.store.repositories import Repo, chains_at, clear_moved, save_chain
+from hostler.store.repositories import (
+    Repo,
+    clear_changed_pull_request,
+    feed_pages_of_thread,
+    save_feed_pages,
+)
 from hostler.store.tasks import tasks_of_issue
 from hostler.store.transaction import Transaction
 
@@ -82,7 +87,7 @@ class FetchedPull:
 
 def read_pull_chains(tx: Transaction, context: PollContext, number: int) -> PullChains:
     """Return the known pages of a pull request."""
-    found = chains_at(tx, context.repo, number)
+    found = feed_pages_of_thread(tx, context.repo, number)
     return PullChains(decode_chains(found.get(PULL, "")), decode_chains(found.get(REVIEWS, "")))
 
 
@@ -139,7 +144,7 @@ def _store_pull(
             ingested = ingest_items(tx, context.repo, own_login, items, context.settled)
             reviews = store_pull_chains(tx, context, number, known, found)
             if moved:
-                clear_moved(tx, context.repo, number)
+                clear_changed_pull_request(tx, context.repo, number)
     context.observe("stored", PULL)
     _count_pull(context, found, ingested)
     return FetchedPull(found.pull, found.reviews, ingested, found.gone, count_pages(reviews))
@@ -150,12 +155,12 @@ def store_pull_chains(
 ) -> PageChain:
     """Store the known pages. Return the chain of the reviews."""
     if found.pull is not None and found.pull.chain != known.pull:
-        save_chain(tx, context.repo, PULL, number, encode_chains(found.pull.chain))
+        save_feed_pages(tx, context.repo, PULL, number, encode_chains(found.pull.chain))
     if found.reviews is None:
         return known.reviews
     reviews = splice_chain(known.reviews, found.reviews.chain)
     if reviews != known.reviews:
-        save_chain(tx, context.repo, REVIEWS, number, encode_chains(reviews))
+        save_feed_pages(tx, context.repo, REVIEWS, number, encode_chains(reviews))
     return reviews
 
 
@@ -332,7 +337,7 @@ def _store_thread(
     store_surface(tx, context, thread.review_comments, found.review_comments.reading)
     store_surface(tx, context, thread.issue_comments, found.issue_comments.reading)
     store_pull_chains(tx, context, thread.number, thread.chains, found.fetched)
-    clear_moved(tx, context.repo, thread.number)
+    clear_changed_pull_request(tx, context.repo, thread.number)
     return sum_counts(sifted, stored.new)
 
 
@@ -343,7 +348,7 @@ def _record_gone(context: PollContext, thread: ThreadKey) -> ThreadRead:
         scan = FeedbackScan(thread.number, review_comments=position, issue_comments=position)
         with context.store.write(*context.scopes) as tx:
             Repo(context.repo).seed_feedback_cursors_from_full_scan(tx, scan)
-            clear_moved(tx, context.repo, thread.number)
+            clear_changed_pull_request(tx, context.repo, thread.number)
     return ThreadRead(gone=True)
 
 

@@ -26,7 +26,7 @@ from hostler.forge.github.polling.surfaces import (
 )
 from hostler.forge.port import Item, WorkflowRun
 from hostler.model import parse_timestamp
-from hostler.store.repositories import find_chain, save_chain
+from hostler.store.repositories import find_feed_pages, save_feed_pages
 
 # The list of one head's runs has a chain and no cursor.
 HEAD_RUNS_CHAIN = "head_runs"
@@ -56,7 +56,7 @@ def poll_runs(
 def sweep_runs(context: PollContext, number: int, head: str) -> IngestCounts:
     """Read the runs of one head, in case an old run was repeated unnoticed."""
     with context.store.read() as tx:
-        chain = decode_chains(find_chain(tx, context.repo, HEAD_RUNS_CHAIN, number))
+        chain = decode_chains(find_feed_pages(tx, context.repo, HEAD_RUNS_CHAIN, number))
     with context.translate_errors(HEAD_RUNS_CHAIN):
         # An ETag belongs to one URL, which contains the head.
         known = tuple(replace(page, anchor="") for page in chain if page.anchor == head)
@@ -75,7 +75,7 @@ def sweep_runs(context: PollContext, number: int, head: str) -> IngestCounts:
                 context.settled,
             )
             of_head = tuple(replace(page, anchor=head) for page in reading.chain)
-            save_chain(tx, context.repo, HEAD_RUNS_CHAIN, number, encode_chains(of_head))
+            save_feed_pages(tx, context.repo, HEAD_RUNS_CHAIN, number, encode_chains(of_head))
     context.observe("stored", HEAD_RUNS_CHAIN)
     context.poll_metrics.record_read(HEAD_RUNS_CHAIN, reading, ingested)
     return ingested

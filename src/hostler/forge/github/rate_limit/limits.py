@@ -13,6 +13,8 @@ from email.utils import parsedate_to_datetime
 from enum import Enum
 from math import exp, inf, sqrt
 
+from hostler.backoff import backoff
+
 MIN_PAUSE = timedelta(seconds=1)
 # If GitHub names no time: a minute, doubled by each refusal in a row.
 FIRST_PAUSE = timedelta(seconds=60)
@@ -74,9 +76,7 @@ def parse_refusal(
         # Both times are GitHub's; only their difference is valid for our clock.
         return RateLimitRefusal("primary", now + _clamp_pause(budget.reset - (budget.date or now)))
     if status == 429 or any(phrase in message.lower() for phrase in _SECONDARY_LIMIT_TEXT):
-        return RateLimitRefusal(
-            "secondary", now + _clamp_pause(FIRST_PAUSE * 2 ** min(refusals, 10))
-        )
+        return RateLimitRefusal("secondary", now + backoff(refusals, FIRST_PAUSE, MAX_PAUSE))
     return None
 
 

@@ -13,7 +13,7 @@ const RUN_OUTCOMES = {
 export function timeline(task, messages = []) {
   const found = [{ at: task.created_at, tone: "idle", what: "Submitted", more: task.author ? `by ${task.author}` : "" }];
   for (const run of task.runs ?? []) found.push(...runEvents(run));
-  for (const action of task.deeds ?? []) found.push(...operatorEvents(action));
+  for (const action of task.audit_entries ?? []) found.push(...operatorEvents(action));
   for (const message of messages) if (!message.type.startsWith("RUN_")) found.push(messageEvent(message));
   const last = stateEvent(task);
   if (last) found.push(last);
@@ -73,7 +73,7 @@ const STATE_EVENTS = {
 function stateEvent(task) {
   const found = STATE_EVENTS[task.state];
   // An operator action with the same timestamp already shows this change.
-  if (!found || task.deeds?.some((action) => action.at === task.state_since)) return null;
+  if (!found || task.audit_entries?.some((action) => action.at === task.state_since)) return null;
   const more = task.question || task.reason || task.note || (task.turn ? plural(task.turn, "turn") : "");
   return { at: task.state_since, tone: found[0], what: found[1], more };
 }

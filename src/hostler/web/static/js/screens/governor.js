@@ -172,7 +172,7 @@ function shares(pool) {
 export function projectsOf(pool) {
   if (pool.projects) return pool.projects;
   const running = new Map();
-  for (const lease of pool.leases) if (!lease.lent) running.set(lease.project, (running.get(lease.project) ?? 0) + 1);
+  for (const lease of pool.leases) if (!lease.released) running.set(lease.project, (running.get(lease.project) ?? 0) + 1);
   return [...new Set([...Object.keys(pool.shares), ...running.keys()])].sort().map((project) => ({
     project,
     holds: running.get(project) ?? 0,

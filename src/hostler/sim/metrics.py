@@ -26,7 +26,7 @@ METRICS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class Sample:
     """One point of the plot, all pools together."""
 
     seconds: float
@@ -36,7 +36,7 @@ class Moment:
 
 
 @dataclass
-class Tally:
+class MetricsCollector:
     """Counters of one run."""
 
     scenario: Scenario
@@ -48,7 +48,7 @@ class Tally:
     usable: float = 0.0
     idle: float = 0.0
     recovered_at: float | None = None
-    moments: list[Moment] = field(default_factory=list)
+    moments: list[Sample] = field(default_factory=list)
     _rise: float | None = field(init=False)
     _owed: dict[tuple[int, str], float] = field(default_factory=lambda: defaultdict(float))
     _got: dict[tuple[int, str], float] = field(default_factory=lambda: defaultdict(float))
@@ -72,14 +72,14 @@ class Tally:
         for project, part in shares(round(ceiling), wishes, turn).items():
             self._owed[window, project] += part * span
 
-    def seen(self, moment: Moment, could: float) -> None:
+    def seen(self, simulated_time: Sample, could: float) -> None:
         """All pools together, for the plot and the recovery."""
         # In an outage nothing could run, and nothing has recovered.
-        risen = self._rise is not None and moment.seconds >= self._rise and could > 0
-        if risen and self.recovered_at is None and moment.active >= RECOVERED * could:
-            self.recovered_at = moment.seconds
-        if not self.moments or moment.seconds - self.moments[-1].seconds >= 60:
-            self.moments.append(moment)
+        risen = self._rise is not None and simulated_time.seconds >= self._rise and could > 0
+        if risen and self.recovered_at is None and simulated_time.active >= RECOVERED * could:
+            self.recovered_at = simulated_time.seconds
+        if not self.moments or simulated_time.seconds - self.moments[-1].seconds >= 60:
+            self.moments.append(simulated_time)
 
     def metrics(self) -> dict[str, float]:
         """The numbers of one run, without a recovery where there is none to measure."""
