@@ -33,7 +33,7 @@ def test_a_persons_commit_on_our_branch_is_never_pushed_over(farm: Farm, known: 
     after = farm.close(begun, said(reply="Done."))
     assert farm.on_remote(task.branch) == theirs
     assert after.state in (TaskState.RETRYING, TaskState.QUEUED)
-    assert f"is at {theirs[:12]}" in after.reason and "Bring the remote's commits" in after.note
+    assert f"is at {theirs[:12]}" in after.reason and "Merge the remote's commits" in after.note
 
 
 def test_after_a_question_the_counters_begin_anew(farm: Farm):

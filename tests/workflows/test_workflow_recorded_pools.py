@@ -16,7 +16,7 @@ from hostler.governor.adaptive.controller import adaptive_pool, read_pool, reset
 from hostler.governor.adaptive.model import BreakerState, LeaseSlot, PoolConfig, PoolLoad
 from hostler.governor.adaptive.served import PAUSE
 from hostler.governor.gates import UNTIL_RESUMED
-from hostler.governor.parking import closed, resume
+from hostler.governor.parking import active_parking, resume
 from hostler.governor.policy import Policy
 from hostler.runs import NewRun, admit_run, transitions
 from hostler.runs.outcome import RunEnding, StreamReader
@@ -32,8 +32,10 @@ WALLS = {Outcome.QUOTA, Outcome.AUTH}
 
 
 def adaptive(policy: str) -> Policy:
-    knobs = PoolConfig(adaptive=True, policy=policy, hard_max=16, min_dispatch_interval_seconds=0.0)
-    return Policy(default_cap=CAP, tuned={POOL: knobs})
+    config = PoolConfig(
+        adaptive=True, policy=policy, hard_max=16, min_dispatch_interval_seconds=0.0
+    )
+    return Policy(default_cap=CAP, tuned={POOL: config})
 
 
 AIMD, SERVED = adaptive("aimd"), adaptive("served")
@@ -126,14 +128,14 @@ class Pool:
 
     @property
     def known(self):
-        knobs = self.policy.knobs(POOL)
+        config = self.policy.pool_config(POOL)
         with self.store.read() as tx:
-            return adaptive_pool(knobs, find_pool_state(tx, POOL), tx.now(), PoolLoad(0, True))
+            return adaptive_pool(config, find_pool_state(tx, POOL), tx.now(), PoolLoad(0, True))
 
     @property
     def parked(self):
         with self.store.read() as tx:
-            return closed(parked_pool(tx, POOL), tx.now())
+            return active_parking(parked_pool(tx, POOL), tx.now())
 
 
 @pytest.fixture
@@ -154,17 +156,17 @@ def test_the_policy_served_waits_as_long_as_it_is_told_and_lowers_the_cap(pool, 
     stable = pool(SERVED).looked_at()
     stable.play(one)
     wait = timedelta(seconds=verdict_on(one).verdict.limit.retry_after_seconds)
-    shut = stable.known.shut
-    named = (shut.gate, shut.until) if shut else None
+    closed = stable.known.closed_gate
+    named = (closed.gate, closed.until) if closed else None
     assert named == (("limit", clock.now() + wait) if wait else None)
     assert stable.parked is None and stable.known.state.rate_limit_events >= 1
     stable.window_passes()
     if wait > PAUSE:
         # A pause says nothing of how many there may be.
-        assert (stable.known.cap, stable.known.shut.gate) == (CAP, "limit")
+        assert (stable.known.cap, stable.known.closed_gate.gate) == (CAP, "limit")
         return
     assert stable.known.cap < CAP and stable.known.state.last_decrease_at is not None
-    assert stable.known.shut is None and stable.parked is None
+    assert stable.known.closed_gate is None and stable.parked is None
 
 
 both_policies = pytest.mark.parametrize("policy", [AIMD, SERVED], ids=["aimd", "served"])
@@ -177,7 +179,7 @@ def test_flaky_programs_that_got_through_do_no_lasting_harm(pool, name, policy):
     stable.play(recording(name))
     assert stable.parked is None and stable.known.state.breaker_state is BreakerState.CLOSED
     stable.window_passes()
-    assert (stable.known.cap, stable.known.shut, stable.parked) == (CAP, None, None)
+    assert (stable.known.cap, stable.known.closed_gate, stable.parked) == (CAP, None, None)
     assert stable.known.state.last_decrease_at is None
 
 

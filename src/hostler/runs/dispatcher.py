@@ -46,7 +46,7 @@ class Spawned:
     def read_identity(self) -> dict[str, Any]:
         """Wait until the shim has locked its folder; return its identity.
 
-        Raise `ShimRefused` if it exited.
+        Raise `ShimStartFailed` if it exited.
         """
         line = self._read_line(self._pipes[1])
         if line.endswith(b"\n"):
