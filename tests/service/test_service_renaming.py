@@ -131,7 +131,7 @@ def test_a_section_that_means_another_repository_when_an_agent_is_done(found_tow
             service.poll()
             service.until(lambda: len(known(service)) == 2)
         task = service.task(number, TaskState.STOPPED)
-        assert task.reason == f"[repo.stable] means alice/barn now, not {REPO}."
+        assert task.reason == f"[repo.stable] now names alice/barn instead of {REPO}."
         service.rested()
     assert town.person(ALICE, "alice/barn").pulls() == town.person(ALICE).pulls() == []
 

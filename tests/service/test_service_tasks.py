@@ -179,7 +179,7 @@ def test_a_missing_folder_and_a_missing_program_are_said(town):
     with town.service() as service:
         lost = put(service, order(town, cwd=str(town.root / "nowhere")))
         parked = reach(service, lost, TaskState.PARKED)
-        assert "There is no folder" in parked.reason
+        assert "nowhere does not exist" in parked.reason
 
 
 def test_variables_of_the_task_are_seen_and_ours_are_not(town, monkeypatch):

@@ -38,7 +38,7 @@ from hostler.workflows.workspace import RepoContext
 
 # Whoever decides or writes by a repository's name waits, and reads the new one.
 _RENAME_SCOPES = ("admission", "outbox", "tasks")
-# A running one is refused by its desk when its agent is done.
+# A running one is refused by its context when its agent is done.
 _NOT_RUNNING_STATES = tuple(one for one in TaskState if one not in (*OVER, TaskState.RUNNING))
 
 

@@ -24,7 +24,7 @@ class CommandNotApplicable(HostlerError):
 
 @dataclass(frozen=True, slots=True)
 class CommandContext:
-    """Where commands are carried out: the house, and one of its repositories."""
+    """Where commands are carried out: the app, and one of its repositories."""
 
     app: AppContext
     watch: RepoPolicy
