@@ -84,11 +84,11 @@ def _deciding(store: Store, places: int = 0) -> Action:
     )
 
     def action() -> None:
-        granted = admission.next()
+        granted = admission.admit_next()
         assert (granted is not None) is (places == 0), "the benchmark's own rows are not as meant"
 
     if places:
-        admission.next()
+        admission.admit_next()
     return action
 
 

@@ -321,22 +321,24 @@ def _serve(pipe: Connection, order: Order) -> None:
             before = time.thread_time()
             seconds = super()._turn()
             # As `hostler service` does after each turn.
-            follower.look()
+            follower.report_changes()
             turns.append(time.thread_time() - before)
             return seconds
 
     settings = _settings(order)
     logging = LogDestinations(clock, folder / "logs")
-    with open_context(folder, settings, clock) as house:
-        _fill(house.store, order)
+    with open_context(folder, settings, clock) as app:
+        _fill(app.store, order)
 
         def observe(step: str, about: str) -> None:
             steps.append((time.monotonic(), step, about))
 
-        follower = TaskFollower(house.store, lambda _: None)
-        runner = Measured(house, clock, ServiceLog(logging.log), observe=observe)
+        follower = TaskFollower(app.store, lambda _: None)
+        runner = Measured(app, clock, ServiceLog(logging.log), observe=observe)
         thread = threading.Thread(target=runner.run)
-        with receive_webhooks(settings.github, runner.look_at, lambda _: None) as receiver:
+        with receive_webhooks(
+            settings.github, runner.poll_repository_soon, lambda _: None
+        ) as receiver:
             thread.start()
             pipe.send(receiver.port if receiver else 0)
             for _ in iter(lambda: _asked(pipe), False):

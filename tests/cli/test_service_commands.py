@@ -33,9 +33,9 @@ def test_a_service_works_until_it_is_asked_to_leave(program):
     town = program()
     number = town.files("Notes", "agent:small-job")
     service = town.start()
-    said = town.heard(service, "awaits review, pull request")
+    said = town.heard(service, "in review, pull request")
     assert "Watching alice/stable" in said
-    assert f"alice/stable#{number}  small job: at work" in said
+    assert f"alice/stable#{number}  small job: running" in said
     assert "Stopped." in town.end(service)
     assert service.returncode == 0
 
@@ -44,7 +44,7 @@ def test_leaving_lets_agents_go_on_and_the_next_start_takes_over(program):
     town = program(HANG)
     town.files("Notes", "agent:small-job")
     service = town.start()
-    town.heard(service, "at work")
+    town.heard(service, "running")
     (run,) = town.until(lambda: [r for r in town.live() if r.state == "running"])
     said = town.end(service)
     assert "1 agent keeps running; the next start takes over." in said
@@ -67,7 +67,7 @@ def test_a_second_signal_leaves_at_once(program):
     town.config.write_text(town.settings().replace("grace_seconds = 2", "grace_seconds = 3600"))
     town.files("Notes", "agent:small-job")
     service = town.start("service", "--stop-agents")
-    town.heard(service, "at work")
+    town.heard(service, "running")
     town.until(lambda: [r for r in town.live() if r.state == "running" and r.stdout_offset])
     service.send_signal(signal.SIGINT)
     town.until(lambda: [r for r in town.live() if r.stop_why])
@@ -112,7 +112,7 @@ def test_one_issue_now_without_a_service(program):
     number = town.files("No label at all")
     done = town.call("run", f"alice/stable#{number}")
     assert done.returncode == 0, done.stderr
-    assert "awaits review, pull request #2" in done.stdout
+    assert "in review, pull request #2" in done.stdout
     pulls = town.hub.client("alice").get("/repos/alice/stable/pulls").json()
     assert [pull["number"] for pull in pulls] == [2]
 
@@ -164,7 +164,7 @@ def test_one_issue_that_ends_with_a_question(program):
     number = town.files("Paint it")
     done = town.call("run", f"alice/stable#{number}")
     assert done.returncode == 3
-    assert "asks. Which colour?" in done.stdout
+    assert "needs answer. Which colour?" in done.stdout
 
 
 @pytest.mark.parametrize(

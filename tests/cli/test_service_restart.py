@@ -171,7 +171,7 @@ def test_a_service_killed_while_it_drains_drains_on_and_its_agent_is_adopted(lon
     service.kill()
     service.wait()
     again = lone.start()
-    lone.heard(again, "nothing begins any more, 1 task at work")
+    lone.heard(again, "no new work starts, 1 task running")
     assert [run.run for run in lone.live()] == [before.run]
     lone.let_go()
     lone.heard(again, "Restarted: Hostler")
@@ -271,10 +271,10 @@ def test_a_changed_file_and_a_signal_are_taken_up_at_work(lone: Lone):
     lone.heard(service, "Watching")
     lone.rewrite("worker_count = 7\nlog_retention_days = 3\n")
     lone.heard(service, "runtime.worker_count changed.")
-    lone.heard(service, "Only after a restart: runtime.log_retention_days.")
+    lone.heard(service, "Effective after a restart: runtime.log_retention_days.")
     lone.rewrite("worker_count = 0\n")
     service.send_signal(signal.SIGHUP)
-    lone.heard(service, "The settings stay as they were.")
+    lone.heard(service, "Settings not reloaded.")
     assert service.poll() is None
     lone.end(service)
     assert service.returncode == 0

@@ -36,7 +36,7 @@ def test_submit_prints_the_id_alone_and_says_that_nobody_works(stead):
     (task,) = stead.tasks()
     assert said.stdout == f"{task.id}\n"
     assert "Queued, position 1." in said.stderr
-    assert "No service works on this home" in said.stderr and "--foreground" in said.stderr
+    assert "The service is not running" in said.stderr and "--foreground" in said.stderr
     assert (task.project, task.cwd, task.title) == ("yard", str(stead.yard), "Tidy up the imports")
     assert (stead.folder(task.id) / "TASK.md").read_text() == "Tidy up the imports\n"
 
@@ -154,7 +154,7 @@ def test_status_knows_a_home_that_is_held_for_one_task_alone(stead):
     prompt = f"tell('begun'); hold({str(pipe)!r}); done()"
     alone = stead.start("task", "submit", "--foreground", prompt)
     stead.told("begun")
-    assert "takes no other tasks" in stead.call("task", "submit", "x").stderr
+    assert "starts no other tasks" in stead.call("task", "submit", "x").stderr
     seen = stead.json("status")["service"]
     assert (seen["pid"], seen["takes_tasks"]) == (alone.pid, False)
     assert "uses this home" in stead.ok("status")
@@ -170,7 +170,7 @@ def test_status_knows_a_home_that_is_held_for_one_task_alone(stead):
     ("prompt", "words", "code", "said"),
     [
         (DONE, [], 0, "task: done"),
-        (ASK_BY_COMMAND, [], 3, "asks. Which colour?"),
+        (ASK_BY_COMMAND, [], 3, "needs answer. Which colour?"),
         (FAIL, ["--max-restarts", "1"], 1, "task: failed"),
     ],
     ids=["done", "asks", "fails"],
@@ -181,7 +181,7 @@ def test_in_the_foreground_it_is_done_here(stead, prompt, words, code, said):
     (task,) = stead.tasks()
     first, last = done.stdout.splitlines()
     assert first == task.id and said in last
-    assert "at work" in done.stderr
+    assert "running" in done.stderr
 
 
 def test_in_the_foreground_with_a_service_at_work_that_one_takes_it(stead):
@@ -304,7 +304,7 @@ def test_waiting_says_what_they_have_come_to(stead):
     after_bad = stead.submit(DONE, "--depends-on", bad)
     assert stead.call("task", "wait", good).returncode == 0
     said = stead.call("task", "wait", good, asks)
-    assert (said.returncode, "asks. Which colour?" in said.stdout) == (3, True)
+    assert (said.returncode, "needs answer. Which colour?" in said.stdout) == (3, True)
     assert stead.call("task", "wait", asks, bad).returncode == 1
     stuck = stead.call("task", "wait", after_bad)
     assert (stuck.returncode, "Can never start" in stuck.stdout) == (3, True)
@@ -328,7 +328,7 @@ if n: done()
 """
     task = stead.submit(prompt)
     tail = stead.start("task", "tail", task)
-    stead.heard(tail, "No service works")
+    stead.heard(tail, "The service is not running")
     service = stead.start()
     said = stead.heard(tail, "attempt 0")
     assert "\\x1b[31mred" in said and "\x1b[31m" not in said
@@ -520,7 +520,7 @@ def test_names_may_be_short(stead):
 def test_why_says_first_that_nobody_works(stead):
     first = stead.submit("One")
     said = stead.ok("why", first).splitlines()
-    assert "No service works on this home" in said[0]
+    assert "The service is not running" in said[0]
     assert "It can start" in "".join(said)
     second = stead.submit("Two", "--depends-on", first)
     told = stead.json("why", second)

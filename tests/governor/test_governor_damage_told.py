@@ -41,12 +41,12 @@ def test_a_service_tells_of_damage_once_and_again_after_it_was_mended(house):
     caps = AdaptivePoolReporter(store, policies, journal)
     for times in (1, 2):
         learn(store, '{"dynamic_cap":')
-        caps.look()
-        caps.look()
+        caps.report_changes()
+        caps.report_changes()
         assert sum("is damaged" in line for line in told) == times
         assert lines.getvalue().count("governor_damaged") == times
         learn(store, '{"dynamic_cap":3}')
-        caps.look()
+        caps.report_changes()
 
 
 def test_mistakes_in_the_file_are_named_with_the_file(house, sqlite_database):

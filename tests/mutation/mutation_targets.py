@@ -276,7 +276,9 @@ GROUPS = (
                 ),
             ),
             Target("hostler.service.tasks.summary", ("order_as_tree", "_walk_tree")),
-            Target("hostler.service.scheduling.dispatch", ("count_demand", "DemandReporter.say")),
+            Target(
+                "hostler.service.scheduling.dispatch", ("count_demand", "DemandReporter.publish")
+            ),
             Target("hostler.service.restart", ("next_drain_state", "judge_restart")),
             Target("hostler.service.runner", ("ServiceRunner._poll", "ServiceRunner._draining")),
             Target("hostler.workflows.finish", ("wait_for_children",)),

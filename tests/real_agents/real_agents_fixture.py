@@ -72,7 +72,7 @@ class RealTown:
         return service.until(seen, f"#{issue} {state}", PATIENCE)
 
     def signals(self, service: Service, run: Run) -> list[Signal]:
-        with service.house.store.read() as tx:
+        with service.app.store.read() as tx:
             return [one for one in signals_of_pool(tx, run.pool) if one.run == run.run]
 
     def alive(self, run: Run) -> list[int]:

@@ -31,7 +31,7 @@ def test_a_limit_is_heard_of_while_the_agent_lives_and_it_gets_through(
     real.api.play(refusal, answer, Text("The notes are there."))
     with real.town.service() as service:
         issue = real.file()
-        service.look()
+        service.poll()
         real.api.until_asked(2)
         (run,) = service.runs(service.task(issue))
         (heard,) = service.until(lambda: real.signals(service, run), "a signal")
@@ -48,7 +48,7 @@ def test_a_cut_connection_is_no_limit(kind, live_in):
     real.api.play(Drop(), WORK, Text("The notes are there."))
     with real.town.service() as service:
         issue = real.file()
-        service.look()
+        service.poll()
         task = real.reach(service, issue, TaskState.AWAITING_FEEDBACK)
         (run,) = service.runs(task)
         assert run.outcome == "success" and real.signals(service, run) == []
@@ -61,7 +61,7 @@ def test_a_refused_key_waits_for_a_person(kind, live_in):
     real.api.play(*[KEYLESS] * 20)
     with real.town.service() as service:
         issue = real.file()
-        service.look()
+        service.poll()
         task = real.reach(service, issue, TaskState.PARKED)
         (run,) = real.until_runs(service, task, 1)
         assert (run.outcome, run.decided_by) == ("auth", "stream")
@@ -74,7 +74,7 @@ def test_opencode_gives_up_at_a_limit_and_is_believed(live_in):
     real.api.play(*[TOO_MANY] * 50)
     with real.town.service() as service:
         issue = real.file()
-        service.look()
+        service.poll()
         task = real.reach(service, issue, TaskState.PARKED)
         (run,) = real.until_runs(service, task, 1)
         assert (run.outcome, run.decided_by) == ("rate_limited", "stream")

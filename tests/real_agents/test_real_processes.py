@@ -39,7 +39,7 @@ def at_work(real, service):
     workshop = Workshop(real.town.root)
     real.api.play(workshop.command)
     issue = real.file()
-    service.look()
+    service.poll()
     workers = workshop.workers()
     (run,) = service.runs(service.task(issue))
     assert workers < set(real.alive(run))
@@ -67,7 +67,7 @@ def test_a_stop_while_the_model_is_silent_leaves_nothing(kind, live_in, hostler)
     real.api.play(Hang())
     with real.town.service() as service:
         issue = real.file()
-        service.look()
+        service.poll()
         real.api.until_asked(1)
         (run,) = service.runs(service.task(issue))
         assert hostler("task", "stop", run.task_id).code == 0

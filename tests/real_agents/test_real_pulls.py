@@ -28,7 +28,7 @@ SESSIONS = {
 def with_pull(real, service):
     """An issue whose pull request waits for what people say."""
     issue = real.file()
-    service.look()
+    service.poll()
     task = real.reach(service, issue, TaskState.AWAITING_FEEDBACK)
     service.rested()
     (pull,) = real.alice.pulls()
@@ -48,7 +48,7 @@ def test_it_opens_a_pull_request_and_goes_on_with_the_conversation(kind, live_in
         assert "Notes about mares" in real.api.asked[0]
 
         real.alice.remark(pull["number"], "Say more of foals.")
-        service.look()
+        service.poll()
         first, second = real.until_runs(service, task, 2)
         assert second.outcome == "success" and second.session == first.session
         assert "Say more of foals." in real.api.asked[2]
@@ -76,7 +76,7 @@ def test_a_conversation_that_is_gone_is_begun_anew_with_what_was_done(kind, live
         task, pull = with_pull(real, service)
         shutil.rmtree(real.user / SESSIONS[kind])
         real.alice.remark(pull["number"], "Say more of foals.")
-        service.look()
+        service.poll()
         first, refused, anew = real.until_runs(service, task, 3)
         assert (refused.outcome, anew.outcome) == ("config", "success")
         assert anew.session and anew.session != first.session
@@ -93,7 +93,7 @@ def test_in_a_sandbox_and_a_home_of_its_own_it_works_and_remembers(live_in):
     with real.town.service() as service:
         task, pull = with_pull(real, service)
         real.alice.remark(pull["number"], "Say more of foals.")
-        service.look()
+        service.poll()
         first, second = real.until_runs(service, task, 2)
         assert (first.decided_by, second.decided_by) == ("result", "result")
         assert second.session == first.session and "The notes are there." in real.api.asked[2]

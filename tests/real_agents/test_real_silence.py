@@ -66,7 +66,7 @@ def test_an_agent_whose_model_is_silent_stalls_whatever_it_keeps(kind, with_serv
     real.api.play(Hang())
     with real.town.service() as service:
         issue = real.file()
-        service.look()
+        service.poll()
         real.api.until_asked(1)
         (run,) = service.runs(service.task(issue))
         assert servers_below(run)
@@ -85,7 +85,7 @@ def test_an_agent_whose_command_is_silent_is_waited_for(kind, with_server, impat
     real.api.play(Shell(f"sleep {2 * SILENCE} && {NOTES} && {DONE}"), Text("Done."))
     with real.town.service() as service:
         issue = real.file()
-        service.look()
+        service.poll()
         task = real.reach(service, issue, TaskState.AWAITING_FEEDBACK)
         (run,) = real.until_runs(service, task, 1)
         assert run.outcome == "success"

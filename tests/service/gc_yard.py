@@ -15,7 +15,7 @@ from hostler.checkouts.preparation import CheckoutPlan, ensure_checkout
 from hostler.clock import FakeClock
 from hostler.config.settings import Repo, Settings
 from hostler.model import PollCursor, RepoName, ScopeKind, Surface, format_timestamp
-from hostler.service.context import StepObserver, ignore_step
+from hostler.service.context import StepHook, ignore_step
 from hostler.service.gc.collector import collect_garbage
 from hostler.service.gc.context import GcKind, GcResult, build_gc_context
 from hostler.store import Store
@@ -71,7 +71,7 @@ class Yard:
         *kinds: GcKind,
         days: int = 30,
         dry_run: bool = False,
-        observe: StepObserver = ignore_step,
+        observe: StepHook = ignore_step,
     ) -> dict[GcKind, GcResult]:
         at = build_gc_context(self.home, self.settings, self.store, days, observe)
         found = collect_garbage(at, kinds or tuple(GcKind), dry_run=dry_run)

@@ -133,7 +133,7 @@ class Yard:
         self, service: Service, *, turns: int = 0, of: str = "", seconds: float = PATIENCE
     ) -> dict[str, TaskState]:
         """Until no attack is under way, and each (or one) had so many turns; where they are."""
-        service.look()
+        service.poll()
 
         def seen() -> dict[str, TaskState] | None:
             # In the order of their beginning: the newest of an issue stays.

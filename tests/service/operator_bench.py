@@ -77,17 +77,17 @@ class Bench(Yard):
         self.poller = Poller(tap, PollPlan(operations=self.operations))
         self.operator = CommandExecutor(self.post)
 
-    def look(self) -> ProcessResult:
+    def poll(self) -> ProcessResult:
         """What a look does: GitHub into the inbox, the inbox into rows, and commands obeyed."""
         self.tick()
         self.poller.poll()
         taken = ingest_events(self.store, self.hub, self.watch)
-        self.operator.obey(taken)
+        self.operator.execute_pending(taken)
         return taken
 
     def command(self, number: int, text: str, by: str = OLGA) -> int:
         comment = self.say(number, text, by)
-        self.look()
+        self.poll()
         return comment
 
     def rows(self) -> list[CommandRow]:
@@ -119,5 +119,5 @@ def bench(home: Path, *, begun: bool = True) -> Iterator[Bench]:
     with database(clock) as store:
         made = Bench(store, clock, home)
         if begun:
-            made.look()
+            made.poll()
         yield made

@@ -112,7 +112,7 @@ class Bench:
         with store.write(*RESTART_SCOPES) as tx:
             assert start_restart(tx)
 
-    def journal(self, heard: Callable[[str], None] = lambda _step: None) -> ServiceLog:
+    def service_log(self, heard: Callable[[str], None] = lambda _step: None) -> ServiceLog:
         log = LogDestinations(self.clock, None, terminal=self.lines).log
         return HeardJournal(heard, log, self.told.append)
 
@@ -130,7 +130,7 @@ class Bench:
             self.home,
             Settings(runtime=runtime),
             ENVIRONMENT,
-            self.journal(heard),
+            self.service_log(heard),
             check,
             AGAIN,
             lambda _again, lock: become(lock),
@@ -154,8 +154,8 @@ class Bench:
     def next_start(self) -> Operation:
         """The next service begins, twice over: the second has nothing left to tell."""
         for _ in range(2):
-            with lock_and_open(self.home, Settings(), self.clock) as (house, _lock):
-                RestartDrain(house.store, self.journal(), self.clock).came_back()
+            with lock_and_open(self.home, Settings(), self.clock) as (app, _lock):
+                RestartDrain(app.store, self.service_log(), self.clock).report_finished_restart()
         HomeLock.take(self.home, self.clock).release()
         with closing(self.store()) as store:
             return self.operation(store)

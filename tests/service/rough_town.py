@@ -157,7 +157,7 @@ def task_in(service: Service, project: str) -> Task | None:
 
 def settle(service: Service, *projects: str, seconds: float = 60.0) -> dict[str, Task]:
     """Until no agent is needed for any of them by itself, and nothing is on its way."""
-    service.look()
+    service.poll()
 
     def seen() -> dict[str, Task] | None:
         newest = {task.project: task for task in service.all_tasks() if task.project in projects}
@@ -181,7 +181,7 @@ def in_state(service: Service, project: str, state: TaskState) -> Callable[[], b
 
 def written(service: Service) -> bool:
     """Whether nothing waits to be written to GitHub."""
-    with service.house.store.read() as tx:
+    with service.app.store.read() as tx:
         return not open_writes(tx)
 
 

@@ -59,7 +59,7 @@ class FakeLooker:
         self.watch = watch
         self._fleet = fleet
 
-    def look(self) -> PollResult:
+    def poll(self) -> PollResult:
         fleet, project = self._fleet, self.watch.project
         gate = fleet.hanging.get(project)
         with fleet.looked:
@@ -132,13 +132,13 @@ class Fleet:
             return self.gone.setdefault(task, threading.Event())
 
     def service(
-        self, duty: ServiceMode | None = None, file: SettingsFile | None = None
+        self, mode: ServiceMode | None = None, file: SettingsFile | None = None
     ) -> ServiceRunner:
         """A service that has not begun."""
         logging = LogDestinations(self.clock, self.home / "logs", terminal=self.lines)
-        house = AppContext(self.home, self.settings, self.store, hub=Any, environment={})
-        journal = ServiceLog(logging.log, self.told.append)
-        return ServiceRunner(house, self.clock, journal, duty, settings_file=file)
+        app = AppContext(self.home, self.settings, self.store, hub=Any, environment={})
+        service_log = ServiceLog(logging.log, self.told.append)
+        return ServiceRunner(app, self.clock, service_log, mode, settings_file=file)
 
     def put(self, project: str) -> Task:
         """A task of a repository's project, queued."""
@@ -172,9 +172,9 @@ class Fleet:
     def settle(self, service: ServiceRunner) -> int:
         """Until all looks that do not hang are over; how many there were."""
         moving = [
-            one._looking
+            one._poll
             for one in service._parts.orchestrators
-            if one._looking is not None and one.project not in self.hanging
+            if one._poll is not None and one.project not in self.hanging
         ]
         assert not wait(moving, PATIENCE).not_done
         return len(moving)
@@ -191,8 +191,8 @@ class Fleet:
 
     def let_go(self, service: ServiceRunner, *tasks: Task) -> None:
         """These agents are done, and their workers through."""
-        crew = service._lasting.crew
-        futures = [crew._pending[name][1] for name in list(crew._pending)]
+        workers = service._static_parts.workers
+        futures = [workers._pending[name][1] for name in list(workers._pending)]
         for task in tasks:
             self.go(task.id).set()
         ended = {task.id for task in tasks}
@@ -258,7 +258,7 @@ def fleet_of(
         parts = "hostler.service.wiring"
         patch.setattr(f"{parts}.RepoPoller", lambda _h, _d, watch, *_a: FakeLooker(made, watch))
         patch.setattr(f"{parts}.Supervisor", lambda *_a, **_k: FakeSupervisor(made))
-        patch.setattr(f"{parts}._build_outbox_thread", lambda _ground: FakeOutgoing())
+        patch.setattr(f"{parts}._build_outbox_thread", lambda _deps: FakeOutgoing())
         services: list[ServiceRunner] = []
         make = made.service
 

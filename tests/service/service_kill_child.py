@@ -87,7 +87,7 @@ class ServiceChild:
         if stop is not None:
             self._pipe.send(stop)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         self._pipe.send("look")
 
     def go_on(self) -> None:
@@ -206,7 +206,7 @@ class Inside:
                 with self._mutex:
                     self._stop = order
             elif order == "look":
-                runner.look_now()
+                runner.poll_all_soon()
             elif order == "go on":
                 self._onward.release()
             else:
@@ -236,8 +236,8 @@ def _serve(inside: Inside, orders: Orders) -> None:
     log = LogDestinations(clock, orders.home / "logs").log
     dispatcher.spawn = inside.spawn
     lock = home_lock(orders.home, clock) if orders.locked else nullcontext()
-    with open_context(orders.home, orders.settings, clock) as house, lock:
-        runner = ServiceRunner(house, clock, Diary(log, inside), observe=inside.observe)
-        for work, given in ((inside.obey, runner), (inside.tell_commits, house.store)):
+    with open_context(orders.home, orders.settings, clock) as app, lock:
+        runner = ServiceRunner(app, clock, Diary(log, inside), observe=inside.observe)
+        for work, given in ((inside.obey, runner), (inside.tell_commits, app.store)):
             threading.Thread(target=work, args=(given,), daemon=True).start()
         runner.run()

@@ -147,7 +147,7 @@ class Walk:
             self.start(stop)
             return
         self.child.arm(stop)
-        self.child.look()
+        self.child.poll()
 
     def see_all(self) -> None:
         """Wait for a look that began after this; the first to end may have begun before."""

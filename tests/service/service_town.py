@@ -182,18 +182,18 @@ class Town:
     def service(
         self,
         observe: Callable[[str, str], None] | None = None,
-        duty: ServiceMode | None = None,
+        mode: ServiceMode | None = None,
         more: dict[str, dict[str, Any]] | None = None,
     ) -> Iterator[Service]:
         """A service at work, for the length of a block."""
         clock, lines = self.clock, StringIO()
         logging = LogDestinations(clock, self.home / "logs", terminal=lines)
-        with open_context(self.home, self.settings(more), clock) as house:
+        with open_context(self.home, self.settings(more), clock) as app:
             told: list[str] = []
             seen = observe or ignore_step
-            journal = ServiceLog(logging.log, told.append)
-            runner = ServiceRunner(house, clock, journal, duty, observe=seen)
-            service = Service(house, runner, told, lines)
+            service_log = ServiceLog(logging.log, told.append)
+            runner = ServiceRunner(app, clock, service_log, mode, observe=seen)
+            service = Service(app, runner, told, lines)
             service.thread.start()
             try:
                 yield service
@@ -212,9 +212,9 @@ class Service:
     """A service in a thread of its own, and eyes on its database."""
 
     def __init__(
-        self, house: AppContext, runner: ServiceRunner, told: list[str], lines: StringIO
+        self, app: AppContext, runner: ServiceRunner, told: list[str], lines: StringIO
     ) -> None:
-        self.house = house
+        self.app = app
         self.runner = runner
         self.told = told
         self.lines = lines
@@ -229,7 +229,7 @@ class Service:
 
     def until(self, seen: Callable[[], T], what: str = "", seconds: float = PATIENCE) -> T:
         """What a function says, as soon as it says anything; looked at after every commit."""
-        store = self.house.store
+        store = self.app.store
         end = SystemClock().monotonic() + seconds
         while True:
             mark = store.change_mark()
@@ -250,25 +250,25 @@ class Service:
 
         return self.until(seen, f"#{issue} {flow} {state or ''}")
 
-    def look(self) -> None:
-        self.runner.look_now()
+    def poll(self) -> None:
+        self.runner.poll_all_soon()
 
     def rested(self) -> None:
         """Until nothing is under way: no run, no write."""
         from hostler.store.outbox import open_writes
 
         def seen() -> bool:
-            with self.house.store.read() as tx:
+            with self.app.store.read() as tx:
                 return not open_runs(tx) and not open_writes(tx)
 
         self.until(seen, "rest")
 
     def all_tasks(self) -> list[Task]:
-        with self.house.store.read() as tx:
+        with self.app.store.read() as tx:
             return tasks_in(tx, tuple(TaskState))
 
     def runs(self, task: Task) -> list[Run]:
-        with self.house.store.read() as tx:
+        with self.app.store.read() as tx:
             return runs_of(tx, task.id)
 
     def _story(self, what: str) -> str:

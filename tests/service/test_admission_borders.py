@@ -11,6 +11,7 @@ import pytest
 
 from hostler.clock import FakeClock
 from hostler.config.settings import Budget
+from hostler.governor.gate_info import POOL_GATES
 from hostler.governor.gates import Gate as GovernorGate
 from hostler.governor.gates import LeaseDenied
 from hostler.governor.gates import LeaseGranted as Leased
@@ -22,7 +23,7 @@ from hostler.service.polling.orchestrator import PollSchedule, RoundRobinSchedul
 from hostler.service.restart import DrainEvent, DrainState, judge_restart, next_drain_state
 from hostler.service.scheduling import admission, dispatch, gates
 from hostler.service.scheduling.admission import (
-    UNANNOUNCED_GATES,
+    RECHECK_SECONDS,
     Admission,
     AdmissionDeps,
     AdmissionEvaluation,
@@ -41,6 +42,7 @@ from hostler.service.scheduling.admission import (
     reacquire_request,
 )
 from hostler.service.scheduling.dispatch import DemandReporter, count_demand
+from hostler.service.scheduling.explain import GATES
 from hostler.service.scheduling.gates import (
     BEFORE_WORKERS,
     WAITING_STATES,
@@ -86,7 +88,11 @@ def place(project: str = "stable", **more) -> Placement:
 
 
 def yard(*tasks: Task, **more) -> AdmissionSnapshot:
-    given = {"now": NOW, "waiting": tasks, "places": {one.id: place(one.project) for one in tasks}}
+    given = {
+        "now": NOW,
+        "waiting": tasks,
+        "placements": {one.id: place(one.project) for one in tasks},
+    }
     return AdmissionSnapshot(**{**given, **more})
 
 
@@ -141,43 +147,50 @@ def test_classes_come_first_then_turns_of_projects_then_the_order():
     other = [task("a", order=1), task("b", order=2, project="barn"), task("c", order=2)]
     assert names(order_tasks(other, yard())) == ["a", "b", "c"]
     served = {"stable": 5, "barn": 4}
-    assert names(order_tasks(other, yard(served=served))) == ["b", "a", "c"]
+    assert names(order_tasks(other, yard(last_turns=served))) == ["b", "a", "c"]
     # One that was never served is before all that were.
-    assert names(order_tasks(other, yard(served={"stable": 1}))) == ["b", "a", "c"]
-    assert names(order_tasks(other, yard(served={"stable": -1}))) == ["a", "c", "b"]
+    assert names(order_tasks(other, yard(last_turns={"stable": 1}))) == ["b", "a", "c"]
+    assert names(order_tasks(other, yard(last_turns={"stable": -1}))) == ["a", "c", "b"]
 
 
 def test_where_root_tasks_are_counted_they_start_as_they_came():
     tasks = [task("a", order=1), task("b", order=2, project="barn")]
     served = {"stable": 5, "barn": 4}
-    assert names(order_tasks(tasks, yard(served=served, max_root_tasks=1))) == ["a", "b"]
+    assert names(order_tasks(tasks, yard(last_turns=served, max_root_tasks=1))) == ["a", "b"]
     old = [replace(one, pr_number=3) for one in tasks]
-    assert names(order_tasks(old, yard(served=served, max_root_tasks=1))) == ["b", "a"]
-    assert names(order_tasks(tasks, yard(served=served, max_root_tasks=0))) == ["b", "a"]
+    assert names(order_tasks(old, yard(last_turns=served, max_root_tasks=1))) == ["b", "a"]
+    assert names(order_tasks(tasks, yard(last_turns=served, max_root_tasks=0))) == ["b", "a"]
     mixed = [task("first", order=9), task("child", order=0, parent_task="p")]
-    fair = yard(served={"stable": 9}, max_root_tasks=1)
+    fair = yard(last_turns={"stable": 9}, max_root_tasks=1)
     assert names(order_tasks(mixed, fair)) == ["child", "first"]
 
 
 def test_what_is_not_counted_is_none():
     empty = AdmissionSnapshot(NOW, {})
-    assert (empty.runs, empty.running, empty.max_runs, empty.max_root_tasks) == (0, 0, 0, 0)
-    assert (empty.closed, empty.joins_first) == ("", timedelta(minutes=15))
+    assert (empty.active_runs, empty.running_roots, empty.max_runs, empty.max_root_tasks) == (
+        0,
+        0,
+        0,
+        0,
+    )
+    assert (empty.drain_reason, empty.promotion_wait) == ("", timedelta(minutes=15))
     held = GateDenial("cap", "why")
-    assert (held.remedy, held.since, held.until, held.over) == ("", None, None, 0)
-    granted, outlook = AdmittedTask(task(), None), NextWakeup()
+    assert (held.remedy, held.since, held.until, held.excess) == ("", None, None, 0)
+    granted, next_wakeup = AdmittedTask(task(), None), NextWakeup()
     assert granted.back is False and granted.cleared is False
-    assert outlook.opens is None and outlook.governed is False
+    assert next_wakeup.opens is None and next_wakeup.recheck_seconds is None
 
 
 def test_the_first_whom_no_gate_holds_is_chosen():
     tasks = [task("a", order=1), task("b", order=2), task("c", order=3)]
-    scene = yard(*tasks, busy=frozenset({"a"}))
+    scene = yard(*tasks, busy_tasks=frozenset({"a"}))
     found = choose_next(tasks, scene, lambda one: HELD if one.id == "b" else None)
-    assert found.task is tasks[2] and set(found.held) == {"a", "b"} and found.held["b"] is HELD
+    assert (
+        found.task is tasks[2] and set(found.denials) == {"a", "b"} and found.denials["b"] is HELD
+    )
     assert choose_next(tasks, scene).task is tasks[1] and allow_all(tasks[0]) is None
     none = choose_next(tasks, scene, lambda one: HELD)
-    assert none.task is None and set(none.held) == {"a", "b", "c"}
+    assert none.task is None and set(none.denials) == {"a", "b", "c"}
     finishing = task("d", TaskState.PARKED, finishing=True)
     assert choose_next([finishing], yard(finishing), lambda one: HELD).task is finishing
 
@@ -202,100 +215,112 @@ def test_a_wait_that_began_in_the_future_is_not_believed():
 
 
 def test_a_task_whose_run_has_not_ended_waits_for_that():
-    assert gate(task(), busy=frozenset({"t1"})) == "open_run"
-    assert gate(task(), busy=frozenset({"t2"})) is None
+    assert gate(task(), busy_tasks=frozenset({"t1"})) == "open_run"
+    assert gate(task(), busy_tasks=frozenset({"t2"})) is None
 
 
 def test_a_task_that_is_done_waits_for_its_children_until_its_time():
     done = task(state=TaskState.PARKED, finishing=True, blockers=CHILDREN_BLOCKER, wake_at=at(1))
     parents = frozenset({"t1"})
-    held = find_denial(done, yard(done, parents=parents))
+    held = find_denial(done, yard(done, busy_parents=parents))
     assert (held.gate, held.until) == (HomeGate.CHILDREN, ahead(1))
     assert gate(done) is None
-    assert gate(replace(done, wake_at=at(0)), parents=parents) is None
-    assert gate(replace(done, wake_at=None), parents=parents) is None
+    assert gate(replace(done, wake_at=at(0)), busy_parents=parents) is None
+    assert gate(replace(done, wake_at=None), busy_parents=parents) is None
     other = task(state=TaskState.PARKED, wake_at=at(-1))
-    assert gate(other, parents=parents) is None
+    assert gate(other, busy_parents=parents) is None
 
 
 def test_a_task_needs_a_place_that_is_ready_and_not_paused():
-    assert gate(task(), places={}) == "watched"
-    assert gate(task(), places={"t1": place(ready=False)}) == "ready"
-    held = find_denial(task(), yard(places={"t1": place(paused="It is paused.")}))
+    assert gate(task(), placements={}) == "watched"
+    assert gate(task(), placements={"t1": place(ready=False)}) == "ready"
+    held = find_denial(task(), yard(placements={"t1": place(paused="It is paused.")}))
     assert (held.gate, held.why) == (HomeGate.PAUSED, "It is paused.")
     made = Placement("p", "a", "k", "pool", 1)
     assert (made.weight, made.paused, made.ready) == (1, "", True)
 
 
 def test_in_a_drain_only_those_begin_whom_somebody_waits_for():
-    held = find_denial(task(), yard(task(), closed="It restarts."))
+    held = find_denial(task(), yard(task(), drain_reason="It restarts."))
     assert (held.gate, held.why) == (HomeGate.DRAIN, "It restarts.")
-    assert gate(task(), closed="x", spared=frozenset({"t1"})) is None
-    assert gate(task(), spared=frozenset({"t2"})) is None
+    assert gate(task(), drain_reason="x", drain_exempt=frozenset({"t1"})) is None
+    assert gate(task(), drain_exempt=frozenset({"t2"})) is None
 
 
 def test_disk_budget_and_dependencies_hold_what_is_to_begin():
     full, empty, needed = (
         GateDenial(name, "") for name in (HomeGate.DISK, HomeGate.BUDGET, HomeGate.DEPENDENCIES)
     )
-    assert gate(task(), full=full) == "disk"
+    assert gate(task(), disk_denial=full) == "disk"
     assert (
-        gate(task(), empty={"t1": empty}) == "budget" and gate(task(), empty={"x": empty}) is None
+        gate(task(), budget_denials={"t1": empty}) == "budget"
+        and gate(task(), budget_denials={"x": empty}) is None
     )
-    assert gate(task(), needs={"t1": needed}) == "dependencies"
-    assert gate(task(attempt=1), needs={"t1": needed}) is None
+    assert gate(task(), dependency_denials={"t1": needed}) == "dependencies"
+    assert gate(task(attempt=1), dependency_denials={"t1": needed}) is None
     ours = task(state=TaskState.PARKED, finishing=True)
-    assert gate(ours, full=full, empty={"t1": empty}, needs={"t1": needed}) is None
+    assert (
+        gate(
+            ours, disk_denial=full, budget_denials={"t1": empty}, dependency_denials={"t1": needed}
+        )
+        is None
+    )
 
 
 def test_root_tasks_are_counted_without_those_who_wait_for_the_task():
-    held = find_denial(task(), yard(task(), running=3, max_root_tasks=2))
-    assert (held.gate, held.over) == (HomeGate.ROOT_TASKS, 1)
-    assert held.why == "3 of 2 root tasks are under way."
-    assert gate(task(), running=2, max_root_tasks=2) == "root_tasks"
-    assert gate(task(), running=1, max_root_tasks=2) is None
-    assert gate(task(), running=2, max_root_tasks=2, awaited={"t1": 1}) is None
-    assert gate(task(parent_task="p"), running=9, max_root_tasks=2) is None
+    held = find_denial(task(), yard(task(), running_roots=3, max_root_tasks=2))
+    assert (held.gate, held.excess) == (HomeGate.ROOT_TASKS, 1)
+    assert held.why == "3 of 2 root tasks are running."
+    assert gate(task(), running_roots=2, max_root_tasks=2) == "root_tasks"
+    assert gate(task(), running_roots=1, max_root_tasks=2) is None
+    assert gate(task(), running_roots=2, max_root_tasks=2, waiting_roots={"t1": 1}) is None
+    assert gate(task(parent_task="p"), running_roots=9, max_root_tasks=2) is None
 
 
 def test_runs_are_counted_by_the_homes_limit():
-    held = find_denial(task(), yard(task(), runs=3, max_runs=2))
-    assert (held.gate, held.over) == (HomeGate.RUNS, 1)
-    assert held.why == "3 of 2 agents are at work in this home."
-    assert gate(task(), runs=1, max_runs=2) is None and gate(task(), runs=2, max_runs=2) == "runs"
-    assert gate(task(), runs=9, max_runs=0) is None and gate(task(), runs=9, max_runs=-1) is None
-    assert gate(task(), runs=1, max_runs=1) == "runs"
+    held = find_denial(task(), yard(task(), active_runs=3, max_runs=2))
+    assert (held.gate, held.excess) == (HomeGate.RUNS, 1)
+    assert held.why == "3 of 2 agents are running in this home."
+    assert (
+        gate(task(), active_runs=1, max_runs=2) is None
+        and gate(task(), active_runs=2, max_runs=2) == "runs"
+    )
+    assert (
+        gate(task(), active_runs=9, max_runs=0) is None
+        and gate(task(), active_runs=9, max_runs=-1) is None
+    )
+    assert gate(task(), active_runs=1, max_runs=1) == "runs"
     ours = task(state=TaskState.PARKED, finishing=True)
-    assert gate(ours, runs=9, max_runs=2) is None
+    assert gate(ours, active_runs=9, max_runs=2) is None
 
 
 def test_gates_answer_in_their_order():
     one = task(state=TaskState.RETRYING, wake_at=at(9))
     everything = {
-        "busy": frozenset({"t1"}),
-        "places": {},
-        "closed": "x",
-        "full": GateDenial(HomeGate.DISK, ""),
-        "empty": {"t1": GateDenial(HomeGate.BUDGET, "")},
-        "needs": {"t1": GateDenial(HomeGate.DEPENDENCIES, "")},
-        "running": 9,
+        "busy_tasks": frozenset({"t1"}),
+        "placements": {},
+        "drain_reason": "x",
+        "disk_denial": GateDenial(HomeGate.DISK, ""),
+        "budget_denials": {"t1": GateDenial(HomeGate.BUDGET, "")},
+        "dependency_denials": {"t1": GateDenial(HomeGate.DEPENDENCIES, "")},
+        "running_roots": 9,
         "max_root_tasks": 1,
-        "runs": 9,
+        "active_runs": 9,
         "max_runs": 1,
     }
     found = []
     opening = [
         lambda: None,
-        lambda: everything.update(busy=frozenset()),
-        lambda: everything.update(places={"t1": place(ready=False, paused="x")}),
-        lambda: everything.update(places={"t1": place(paused="x")}),
-        lambda: everything.update(places={"t1": place()}),
-        lambda: everything.update(closed=""),
-        lambda: everything.update(full=None),
-        lambda: everything.update(empty={}),
-        lambda: everything.update(needs={}),
-        lambda: everything.update(running=0),
-        lambda: everything.update(runs=0),
+        lambda: everything.update(busy_tasks=frozenset()),
+        lambda: everything.update(placements={"t1": place(ready=False, paused="x")}),
+        lambda: everything.update(placements={"t1": place(paused="x")}),
+        lambda: everything.update(placements={"t1": place()}),
+        lambda: everything.update(drain_reason=""),
+        lambda: everything.update(disk_denial=None),
+        lambda: everything.update(budget_denials={}),
+        lambda: everything.update(dependency_denials={}),
+        lambda: everything.update(running_roots=0),
+        lambda: everything.update(active_runs=0),
     ]
     found.append(gate(one, **everything))
     for index, act in enumerate(opening):
@@ -317,8 +342,8 @@ NO = LeaseDenied(GovernorGate.CAP, "pool", "stable", "Full.", "Wait.", 5, 3, ahe
 
 def test_the_governors_no_is_a_gate_as_any_other():
     assert governor_denial(NO) == GateDenial("cap", "Full.", "Wait.", ahead(-9), ahead(9), 2)
-    assert governor_denial(replace(NO, found=1, allowed=3)).over == 0
-    assert governor_denial(replace(NO, found=4, allowed=3)).over == 1
+    assert governor_denial(replace(NO, found=1, allowed=3)).excess == 0
+    assert governor_denial(replace(NO, found=4, allowed=3)).excess == 1
 
 
 def test_what_is_asked_of_the_governor():
@@ -345,7 +370,7 @@ def test_the_governor_is_asked_once_per_pool_and_project(monkeypatch):
     monkeypatch.setattr(admission, "preview", preview)
     tasks = [task("a"), task("b"), task("c", project="barn"), task("d")]
     scene = yard(*tasks)
-    scene.places["d"] = place(pool="other")
+    scene.placements["d"] = place(pool="other")
     further = governor_check("tx", scene, Policy(), "here")
     assert [further(one) for one in tasks] == [
         governor_denial(NO),
@@ -379,9 +404,9 @@ def test_the_run_that_asked_first_has_its_place_back(monkeypatch):
     open_now.discard("r2")
     assert found() is None
     open_now.add("r2")
-    assert found(runs=2, max_runs=2) is None and found(runs=3, max_runs=2) is None
-    assert found(runs=1, max_runs=2) == "r2" and found(runs=9, max_runs=0) == "r2"
-    assert found(runs=1, max_runs=1) is None
+    assert found(active_runs=2, max_runs=2) is None and found(active_runs=3, max_runs=2) is None
+    assert found(active_runs=1, max_runs=2) == "r2" and found(active_runs=9, max_runs=0) == "r2"
+    assert found(active_runs=1, max_runs=1) is None
 
 
 def test_a_disk_that_is_too_full_holds_everybody():
@@ -393,11 +418,11 @@ def test_a_disk_that_is_too_full_holds_everybody():
 
 
 def test_a_used_up_budget_holds_its_tasks(monkeypatch):
-    purse = SimpleNamespace(sentence="Used up.", remedy="Raise it.", until=ahead(5))
+    usage = SimpleNamespace(sentence="Used up.", remedy="Raise it.", until=ahead(5))
     asked = []
     monkeypatch.setattr(admission, "read_spending", lambda tx, budget, tasks: asked.append(tasks))
     monkeypatch.setattr(admission, "budgets_of_task", lambda name, *given: name)
-    monkeypatch.setattr(admission, "find_used_up", lambda name: purse if name == "t1" else None)
+    monkeypatch.setattr(admission, "find_used_up", lambda name: usage if name == "t1" else None)
     tx = SimpleNamespace(now=lambda: NOW)
     found = budget_denials(tx, Budget(), [task("t1"), task("t2")])
     assert found == {"t1": GateDenial(HomeGate.BUDGET, "Used up.", "Raise it.", until=ahead(5))}
@@ -406,7 +431,7 @@ def test_a_used_up_budget_holds_its_tasks(monkeypatch):
 
 def test_with_no_free_worker_only_the_gates_before_it_are_told():
     tasks = [task("a"), task("b"), task("c")]
-    scene = yard(*tasks, busy=frozenset({"a"}), runs=1, max_runs=1)
+    scene = yard(*tasks, busy_tasks=frozenset({"a"}), active_runs=1, max_runs=1)
     seen = AdmissionEvaluation(scene, AdmissionChoice(None, {"b": GateDenial("cap", "")}))
     assert denying_gates(seen, None) == {"b": "cap"}
     full = GateDenial(HomeGate.WORKERS, "")
@@ -417,7 +442,7 @@ def test_with_no_free_worker_only_the_gates_before_it_are_told():
     assert idle.back is False
 
 
-class Desk:
+class AdmissionFixture:
     """An office without a database: rows are attributes, and what is stored is noted."""
 
     def __init__(self, monkeypatch, **rows):
@@ -457,6 +482,8 @@ class Desk:
             max_concurrent_runs=rows.get("max_runs", 0),
             max_concurrent_root_tasks=0,
             waiting_joins_first_class_seconds=60,
+            child_poll_interval_seconds=0.5,
+            dependency_poll_interval_seconds=7.0,
         )
         settings = SimpleNamespace(
             tasks=limits,
@@ -464,7 +491,7 @@ class Desk:
             budget=Budget(),
             repo={"stable": SimpleNamespace(weight=4)},
         )
-        self.office = AdmissionDeps(
+        self.deps = AdmissionDeps(
             self,
             settings,
             Policy,
@@ -507,89 +534,89 @@ def test_a_yard_counts_what_the_rows_say(monkeypatch):
         "max_runs": 5,
         "rooms": (DiskSpace("/x", 1.0, 1e6),),
     }
-    desk = Desk(monkeypatch, **rows)
-    with desk.read() as tx:
-        found = Admission(desk.office).yard(tx)
+    fixture = AdmissionFixture(monkeypatch, **rows)
+    with fixture.read() as tx:
+        found = Admission(fixture.deps).read_snapshot(tx)
     assert names(found.waiting) == ["w"] and found.now == NOW
-    assert set(found.places) == {"w", "a", "kid", "idle", "stopped"}
-    assert found.busy == {"a", "stopped", "kid"} and found.parents == {"a"}
-    assert (found.runs, found.running) == (2, 2)
+    assert set(found.placements) == {"w", "a", "kid", "idle", "stopped"}
+    assert found.busy_tasks == {"a", "stopped", "kid"} and found.busy_parents == {"a"}
+    assert (found.active_runs, found.running_roots) == (2, 2)
     assert (found.max_runs, found.max_root_tasks) == (5, 0)
-    assert found.served == {"stable": 3} and found.awaited == {"a": 4}
-    assert found.full.gate == HomeGate.DISK and found.joins_first == timedelta(seconds=60)
-    assert found.closed == "" and found.spared == frozenset()
-    desk.rows["closed"] = "It restarts."
-    with desk.read() as tx:
-        drained = Admission(desk.office).yard(tx, [])
-    assert drained.closed == "It restarts." and drained.spared == {"spared"}
-    assert drained.busy == frozenset() and allow_starts(tx) == ""
+    assert found.last_turns == {"stable": 3} and found.waiting_roots == {"a": 4}
+    assert found.disk_denial.gate == HomeGate.DISK and found.promotion_wait == timedelta(seconds=60)
+    assert found.drain_reason == "" and found.drain_exempt == frozenset()
+    fixture.rows["closed"] = "It restarts."
+    with fixture.read() as tx:
+        drained = Admission(fixture.deps).read_snapshot(tx, [])
+    assert drained.drain_reason == "It restarts." and drained.drain_exempt == {"spared"}
+    assert drained.busy_tasks == frozenset() and allow_starts(tx) == ""
 
 
 def test_tasks_without_a_place_are_left_out_of_the_places(monkeypatch):
-    desk = Desk(monkeypatch, waiting=[task("w"), task("x")], places={"x": None})
-    with desk.read() as tx:
-        assert set(Admission(desk.office).yard(tx).places) == {"w"}
+    fixture = AdmissionFixture(monkeypatch, waiting=[task("w"), task("x")], places={"x": None})
+    with fixture.read() as tx:
+        assert set(Admission(fixture.deps).read_snapshot(tx).placements) == {"w"}
 
 
 def test_only_what_was_named_is_admitted(monkeypatch):
-    desk = Desk(monkeypatch, waiting=[task("w"), task("x")])
-    with desk.read() as tx:
-        assert names(Admission(desk.office, ["x"]).yard(tx).waiting) == ["x"]
-        assert names(Admission(desk.office).yard(tx).waiting) == ["w", "x"]
+    fixture = AdmissionFixture(monkeypatch, waiting=[task("w"), task("x")])
+    with fixture.read() as tx:
+        assert names(Admission(fixture.deps, ["x"]).read_snapshot(tx).waiting) == ["x"]
+        assert names(Admission(fixture.deps).read_snapshot(tx).waiting) == ["w", "x"]
 
 
 def test_nobody_who_can_start_takes_no_write_lock(monkeypatch):
-    desk = Desk(monkeypatch, waiting=[task("w")], denied=NO)
-    assert Admission(desk.office).next() is None and not desk.scopes
-    assert Admission(Desk(monkeypatch).office).next() is None
+    fixture = AdmissionFixture(monkeypatch, waiting=[task("w")], denied=NO)
+    assert Admission(fixture.deps).admit_next() is None and not fixture.scopes
+    assert Admission(AdmissionFixture(monkeypatch).deps).admit_next() is None
 
 
 def test_whoever_is_next_begins_with_a_run_a_lease_and_a_turn_of_its_project(monkeypatch):
     waiting = task("w", blockers='[["x", false]]')
-    desk = Desk(monkeypatch, waiting=[waiting])
-    found = Admission(desk.office).next()
+    fixture = AdmissionFixture(monkeypatch, waiting=[waiting])
+    found = Admission(fixture.deps).admit_next()
     assert found.task.id == "w" and found.task.blockers == "" and found.cleared and not found.back
-    assert found.run.run == "new" and desk.turns == [("stable", 4)]
-    (new,) = desk.asked
+    assert found.run.run == "new" and fixture.turns == [("stable", 4)]
+    (new,) = fixture.asked
     assert (new.task_id, new.project, new.kind) == ("w", "stable", "work")
     assert (new.agent, new.agent_kind, new.pool) == ("helper", "command", "pool")
-    assert desk.scopes == [("admission", "outbox", "tasks")]
-    plain = Desk(monkeypatch, waiting=[task("w", project="hand")])
-    assert not Admission(plain.office).next().cleared and plain.turns == [("hand", 1)]
+    assert fixture.scopes == [("admission", "outbox", "tasks")]
+    plain = AdmissionFixture(monkeypatch, waiting=[task("w", project="hand")])
+    assert not Admission(plain.deps).admit_next().cleared and plain.turns == [("hand", 1)]
 
 
 def test_a_lease_that_is_refused_after_it_was_promised_undoes_the_start(monkeypatch):
-    desk = Desk(monkeypatch, waiting=[task("w")], answer=NO)
-    with pytest.raises(RuntimeError, match="refused after it was promised: Full"):
-        Admission(desk.office).next()
+    fixture = AdmissionFixture(monkeypatch, waiting=[task("w")], answer=NO)
+    with pytest.raises(RuntimeError, match="denied after the gates had passed: Full"):
+        Admission(fixture.deps).admit_next()
 
 
 def test_our_own_part_of_a_task_needs_no_run(monkeypatch):
     ours = task("w", TaskState.PARKED, finishing=True)
-    desk = Desk(monkeypatch, waiting=[ours], denied=NO)
-    assert Admission(desk.office).next() == AdmittedTask(
+    fixture = AdmissionFixture(monkeypatch, waiting=[ours], denied=NO)
+    assert Admission(fixture.deps).admit_next() == AdmittedTask(
         replace(ours, state=TaskState.RUNNING), None
     )
-    assert not desk.asked and desk.turns == [("stable", 4)]
+    assert not fixture.asked and fixture.turns == [("stable", 4)]
     queued = task("w", TaskState.QUEUED, finishing=True)
-    again = Desk(monkeypatch, waiting=[queued])
-    assert Admission(again.office).next().run is not None
+    again = AdmissionFixture(monkeypatch, waiting=[queued])
+    assert Admission(again.deps).admit_next().run is not None
 
 
 def test_a_run_that_wants_its_place_back_goes_before_all_tasks(monkeypatch):
     lent = run("r1", "t9", slot_released_at=at(0), slot_requested_at=at(1), state=RunState.RUNNING)
     parent = task("t9", TaskState.RUNNING)
     rows = {"open_runs": [lent], "running": [parent], "tasks": {"t9": parent}}
-    desk = Desk(monkeypatch, waiting=[task("w")], **rows)
-    seen = Admission(desk.office).survey()
+    fixture = AdmissionFixture(monkeypatch, waiting=[task("w")], **rows)
+    seen = Admission(fixture.deps).evaluate()
     assert seen.back is True and seen.choice.task.id == "w"
-    found = Admission(desk.office).next(seen)
+    found = Admission(fixture.deps).admit(seen, iter([True, False]).__next__)[0][0]
     assert found == AdmittedTask(parent, replace(lent, slot_released_at=None), back=True)
-    alone = Desk(monkeypatch, **rows)
-    assert Admission(alone.office).next().back
-    refused = Desk(monkeypatch, answer=NO, **rows)
-    with pytest.raises(RuntimeError, match="a place was refused after it was promised"):
-        Admission(refused.office).next()
+    alone = AdmissionFixture(monkeypatch, **rows)
+    assert Admission(alone.deps).admit_next().back
+    refused = AdmissionFixture(monkeypatch, answer=NO, **rows)
+    with pytest.raises(RuntimeError, match="a lease was denied after the gates had passed"):
+        Admission(refused.deps).admit_next()
 
 
 def test_gates_are_noted_where_they_have_changed(monkeypatch):
@@ -597,45 +624,98 @@ def test_gates_are_noted_where_they_have_changed(monkeypatch):
     counted = QueuedRuns()
     changes = []
     counted.set_waiting_run_hook(changes.append)
-    desk = Desk(monkeypatch)
+    fixture = AdmissionFixture(monkeypatch)
     held = {"a": GateDenial("cap", "", until=ahead(9)), "b": GateDenial("cap", "", until=ahead(5))}
-    scene = yard(*tasks, runs=1, max_runs=1)
-    found = Admission(desk.office, queued=counted).note_gates(
+    scene = yard(*tasks, active_runs=1, max_runs=1)
+    found = Admission(fixture.deps, queued=counted).note_gates(
         AdmissionEvaluation(scene, AdmissionChoice(None, held)), None
     )
-    assert desk.noted == [("b", "cap")] and desk.scopes == [("tasks",)] and changes == [3]
-    assert found == NextWakeup(ahead(5), governed=True)
+    assert fixture.noted == [("b", "cap")] and fixture.scopes == [("tasks",)] and changes == [3]
+    assert found == NextWakeup(ahead(5), RECHECK_SECONDS)
 
 
 @pytest.mark.parametrize(
-    ("held", "back", "outlook"),
+    ("held", "back", "next_wakeup"),
     [
         ({}, False, NextWakeup()),
-        ({}, True, NextWakeup(None, governed=True)),
+        ({}, True, NextWakeup(None, RECHECK_SECONDS)),
         (
             {"a": GateDenial(HomeGate.BUDGET, "", until=ahead(3))},
             False,
-            NextWakeup(ahead(3), governed=False),
+            NextWakeup(ahead(3)),
         ),
-        ({"a": GateDenial(HomeGate.DISK, "")}, False, NextWakeup(None, governed=True)),
+        ({"a": GateDenial(HomeGate.DISK, "")}, False, NextWakeup(None, RECHECK_SECONDS)),
         (
             {
                 "a": GateDenial(HomeGate.BUDGET, ""),
                 "b": GateDenial(HomeGate.BUDGET, "", until=ahead(3)),
             },
             False,
-            NextWakeup(ahead(3), governed=False),
+            NextWakeup(ahead(3)),
         ),
     ],
 )
-def test_what_is_to_be_expected_of_the_gates(monkeypatch, held, back, outlook):
-    desk = Desk(monkeypatch)
+def test_what_is_to_be_expected_of_the_gates(monkeypatch, held, back, next_wakeup):
+    fixture = AdmissionFixture(monkeypatch)
     scene = yard(*(task(name, gate=str(one.gate)) for name, one in held.items()))
-    found = Admission(desk.office).note_gates(
+    found = Admission(fixture.deps).note_gates(
         AdmissionEvaluation(scene, AdmissionChoice(None, held), back), None
     )
-    assert found == outlook and not desk.noted and not desk.scopes
-    assert {one.value for one in GovernorGate} | {"disk"} == UNANNOUNCED_GATES
+    assert found == next_wakeup and not fixture.noted and not fixture.scopes
+
+
+@pytest.mark.parametrize(
+    ("gates_closed", "seconds"),
+    [
+        ((HomeGate.CHILDREN,), 0.5),
+        ((HomeGate.DEPENDENCIES,), 7.0),
+        ((HomeGate.DEPENDENCIES, HomeGate.DISK), RECHECK_SECONDS),
+        ((HomeGate.BUDGET, HomeGate.PAUSED), None),
+    ],
+)
+def test_closed_gates_are_checked_again_after_the_configured_intervals(
+    monkeypatch, gates_closed, seconds
+):
+    fixture = AdmissionFixture(monkeypatch)
+    denials = {f"t{n}": GateDenial(gate, "") for n, gate in enumerate(gates_closed)}
+    scene = yard(*(task(name, gate=str(one.gate)) for name, one in denials.items()))
+    evaluation = AdmissionEvaluation(scene, AdmissionChoice(None, denials))
+    found = Admission(fixture.deps).note_gates(evaluation, None)
+    assert found == NextWakeup(None, seconds)
+
+
+def test_one_pass_starts_several_tasks_from_one_snapshot_in_one_transaction(monkeypatch):
+    waiting = [task("a", order=1), task("b", order=2), task("c", order=3)]
+    fixture = AdmissionFixture(monkeypatch, waiting=waiting, max_runs=2)
+    subject = Admission(fixture.deps)
+    reads = []
+    read_snapshot = subject.read_snapshot
+    monkeypatch.setattr(
+        subject, "read_snapshot", lambda *given: reads.append(1) or read_snapshot(*given)
+    )
+    admitted, after = subject.admit(subject.evaluate(), lambda: True)
+    assert names(one.task for one in admitted) == ["a", "b"]
+    assert names(after.snapshot.waiting) == ["c"] and after.snapshot.active_runs == 2
+    assert after.choice.denials["c"].gate == HomeGate.RUNS
+    # One evaluation without the write lock, and one snapshot with it.
+    assert len(reads) == 2 and len(fixture.scopes) == 1
+
+
+def test_no_more_tasks_start_than_there_are_workers(monkeypatch):
+    fixture = AdmissionFixture(monkeypatch, waiting=[task("a", order=1), task("b", order=2)])
+    subject = Admission(fixture.deps)
+    workers = iter([True, False])
+    admitted, after = subject.admit(subject.evaluate(), lambda: next(workers))
+    assert names(one.task for one in admitted) == ["a"]
+    assert after.choice.task.id == "b"
+
+
+def test_every_gate_has_one_row_and_every_row_a_gate():
+    assert [row.name for row in gates.HOME_GATES] == [gate.value for gate in HomeGate]
+    assert [row.name for row in POOL_GATES] == [gate.value for gate in GovernorGate]
+    assert all(row.label and row.meaning and row.remedy for row in GATES)
+    assert len({row.label for row in GATES}) == len(GATES)
+    assert [row.name for row in gates.HOME_GATES if row.check is None] == [HomeGate.WORKERS]
 
 
 # -- demand ----------------------------------------------------------------------------------------
@@ -644,7 +724,7 @@ def test_what_is_to_be_expected_of_the_gates(monkeypatch, held, back, outlook):
 def test_what_only_the_governor_could_hold_is_wanted():
     tasks = [task("a"), task("b"), task("c", project="barn"), task("busy")]
     tasks.append(task("ours", TaskState.PARKED, finishing=True))
-    scene = yard(*tasks, busy=frozenset({"busy"}))
+    scene = yard(*tasks, busy_tasks=frozenset({"busy"}))
     assert count_demand(scene) == {
         ("pool", "stable"): (2, place()),
         ("pool", "barn"): (1, place("barn")),
@@ -664,10 +744,12 @@ class Governor:
         monkeypatch.setattr(
             dispatch, "width_warning", lambda tx, ask, policy, here: f"{ask.project} is wide"
         )
-        office = SimpleNamespace(
-            policy=lambda: Policy(demand_ttl_seconds=90), look=lambda: "here", store=self
+        deps = SimpleNamespace(
+            policy=lambda: Policy(demand_ttl_seconds=90), read_host=lambda: "here", store=self
         )
-        self.demander = DemandReporter(office, lambda key, words: self.warned.append((key, words)))
+        self.demand_reporter = DemandReporter(
+            deps, lambda key, words: self.warned.append((key, words))
+        )
 
     @contextmanager
     def write(self, scope, *, relaxed):
@@ -677,7 +759,7 @@ class Governor:
 
     def say(self, now, *tasks):
         self.said.clear()
-        self.demander.say(now, yard(*tasks))
+        self.demand_reporter.publish(now, yard(*tasks))
         return [*self.said]
 
 
@@ -697,11 +779,11 @@ def test_demand_is_said_when_it_changes_or_gets_old_or_ends(monkeypatch):
 
 def test_demand_that_is_dropped_is_said_to_have_ended(monkeypatch):
     governor = Governor(monkeypatch)
-    governor.demander.drop()
+    governor.demand_reporter.withdraw()
     assert governor.said == []
     governor.say(0.0, task("a"))
     governor.said.clear()
-    governor.demander.drop()
+    governor.demand_reporter.withdraw()
     assert governor.said == [("stable", {"wanted": 0})]
     assert len(governor.say(0.0, task("a"))) == 1
 
@@ -755,7 +837,7 @@ def test_what_has_changed_about_blockers_is_noted_and_told(notes):
     notes.tasks = [waits, task("free"), task("begun", attempt=1, depends_on=("b",))]
     notes.held, notes.present = {"a": (BLOCKER,)}, {"a": waits}
     (told,) = gates.store_blocker_changes(notes.store)
-    assert (told.task.blockers, told.news) == ("noted", BlockerChange.CHANGED)
+    assert (told.task.blockers, told.change) == ("noted", BlockerChange.CHANGED)
     assert told.text == "Waiting for 1: b is queued."
     assert notes.noted == [("a", (BLOCKER,))] and notes.scopes == [("admission", "tasks")]
     assert notes.asked == [(TaskState.QUEUED,)]
@@ -767,7 +849,7 @@ def test_blockers_that_are_gone_are_told_and_unchanged_ones_are_not(notes):
     notes.tasks, notes.present = [clear, same], {"a": clear, "s": same}
     notes.held = {"s": (BLOCKER,)}
     (told,) = gates.store_blocker_changes(notes.store)
-    assert told.task.id == "a" and told.news is BlockerChange.CLEAR
+    assert told.task.id == "a" and told.change is BlockerChange.CLEAR
     assert notes.noted == [("a", ())] and len(notes.scopes) == 1
     notes.tasks = [task("free"), task("begun", attempt=1, blockers='[["b", false]]')]
     notes.read = lambda tasks: pytest.fail("Nobody waits for anything.")
@@ -825,48 +907,50 @@ def test_lost_parents_and_circles_stand_at_the_edge():
 class Repository:
     """One that takes turns, or not."""
 
-    def __init__(self, project, *, able=True, by_turns=True, interval=10.0):
+    def __init__(self, project, *, able=True, round_robin=True, interval=10.0):
         self.project, self.able, self.hastened = project, able, 0
-        self.rhythm = PollSchedule(interval, by_turns)
+        self.schedule = PollSchedule(interval, round_robin)
 
-    def can_look(self):
+    def can_poll(self):
         return self.able
 
-    def hasten(self):
+    def poll_soon(self):
         self.hastened += 1
 
 
 def test_one_repository_is_called_per_interval():
     clock = FakeClock()
-    rota, a, b = RoundRobinSchedule(clock), Repository("a"), Repository("b")
-    other = Repository("c", by_turns=False, interval=99.0)
+    round_robin, a, b = RoundRobinSchedule(clock), Repository("a"), Repository("b")
+    other = Repository("c", round_robin=False, interval=99.0)
     repositories = [other, a, b]
-    assert rota.seconds_left(repositories) == 0.0 and rota.seconds_left([other]) is None
-    rota.call(repositories)
+    assert (
+        round_robin.seconds_left(repositories) == 0.0 and round_robin.seconds_left([other]) is None
+    )
+    round_robin.call(repositories)
     assert (a.hastened, b.hastened, other.hastened) == (1, 0, 0)
-    assert rota.seconds_left(repositories) == 10.0
+    assert round_robin.seconds_left(repositories) == 10.0
     clock.advance(9.5)
-    rota.call(repositories)
+    round_robin.call(repositories)
     assert (a.hastened, b.hastened) == (1, 0)
     clock.advance(0.5)
-    rota.call(repositories)
+    round_robin.call(repositories)
     assert (a.hastened, b.hastened) == (1, 1)
     clock.advance(25.0)
-    assert rota.seconds_left(repositories) == 0.0
-    rota.call(repositories)
-    assert (a.hastened, b.hastened) == (2, 1) and rota.seconds_left(repositories) == 10.0
+    assert round_robin.seconds_left(repositories) == 0.0
+    round_robin.call(repositories)
+    assert (a.hastened, b.hastened) == (2, 1) and round_robin.seconds_left(repositories) == 10.0
 
 
 def test_a_turn_that_nobody_can_take_passes():
     clock = FakeClock()
-    rota, a = RoundRobinSchedule(clock), Repository("a", able=False)
-    rota.call([a])
-    assert a.hastened == 0 and rota.seconds_left([a]) == 10.0
-    rota.call([Repository("x", by_turns=False)])
+    round_robin, a = RoundRobinSchedule(clock), Repository("a", able=False)
+    round_robin.call([a])
+    assert a.hastened == 0 and round_robin.seconds_left([a]) == 10.0
+    round_robin.call([Repository("x", round_robin=False)])
     mixed = [Repository("a", interval=7.0), Repository("b", interval=20.0)]
     clock.advance(99)
-    rota.call(mixed)
-    assert rota.seconds_left(mixed) == 7.0
+    round_robin.call(mixed)
+    assert round_robin.seconds_left(mixed) == 7.0
     assert next_in_rotation(["a", "b"], "b", {"a", "b"}) == "a"
     assert next_in_rotation(["a", "b"], "gone", {"a", "b"}) == "a"
     assert next_in_rotation(["a", "b", "c"], "a", {"a", "c"}) == "c"
@@ -912,6 +996,6 @@ def test_a_drain_is_given_up_when_its_time_is_over():
 def test_a_restart_is_judged_by_how_far_it_came():
     broken = {one for one in (None, *Step) if not judge_restart(one, "1.0")[0]}
     assert broken == {None, Step.LOOK, Step.UPDATE, Step.ROLLBACK, Step.UNFIT}
-    assert judge_restart(Step.UPDATE, "1.0")[1].endswith("checked. Hostler 1.0 is at work.")
+    assert judge_restart(Step.UPDATE, "1.0")[1].endswith("checked. Hostler 1.0 is running.")
     done = next(one for one in Step if one not in broken)
-    assert judge_restart(done, "1.0") == (True, "Hostler 1.0 is at work.")
+    assert judge_restart(done, "1.0") == (True, "Hostler 1.0 is running.")

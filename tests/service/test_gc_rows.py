@@ -240,14 +240,14 @@ def test_a_task_that_is_taken_up_again_in_between_stays(yard, monkeypatch):
     folder = yard.run(task, "r1")
     yard.run(task, "r2")
     yard.age()
-    look = tasks_module.TaskCollector.look
+    look = tasks_module.TaskCollector.scan
 
     def look_and_be_late(self):
         for page in look(self):
             yard.move("t1", TaskState.QUEUED)
             yield page
 
-    monkeypatch.setattr(tasks_module.TaskCollector, "look", look_and_be_late)
+    monkeypatch.setattr(tasks_module.TaskCollector, "scan", look_and_be_late)
     found = yard.gc()
     assert reasons(found[GcKind.TASKS]) == {"t1": KeepReason.UNFINISHED}
     assert reasons(found[GcKind.RUNS]) == {"r1": KeepReason.UNFINISHED, "r2": KeepReason.UNFINISHED}

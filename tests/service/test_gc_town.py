@@ -65,7 +65,7 @@ class Times:
         """A whole look that began after this moment, and all that follows from it."""
         for _ in range(2):
             seen = self.heard
-            service.look()
+            service.poll()
             service.until(lambda seen=seen: self.heard > seen, "a look")
         service.rested()
 
@@ -79,7 +79,7 @@ class Times:
         alice, bob = self.town.person(ALICE), self.town.person(BOB)
         number = alice.file(title, "agent:small-job")
         alice.say(number, "Soon, please.")
-        service.look()
+        service.poll()
         service.task(number, TaskState.AWAITING_FEEDBACK)
         task = service.until(
             lambda: next(
@@ -90,11 +90,11 @@ class Times:
         pull = task.pr_number or 0
         said = len(bob.comments(pull))
         bob.say(pull, "Please count.")
-        service.look()
+        service.poll()
         service.until(lambda: len(bob.comments(pull)) >= said + 2, "an answer")
         service.rested()
         bob.merge(pull)
-        service.look()
+        service.poll()
         task = service.task(number, TaskState.DONE)
         service.until(lambda: not (self.town.home / "checkouts" / "stable" / task.id).exists())
         self.look(service)
@@ -158,7 +158,7 @@ def test_what_went_does_not_come_back(times):
         assert after[1] == before[1] and [len(said) for said in after[0]] == [
             len(said) for said in before[0]
         ]
-        with service.house.store.read() as tx:
+        with service.app.store.read() as tx:
             rows = tx.constant(
                 "SELECT author FROM inbox WHERE scope_number = ? AND kind = 'issue_comment'",
                 (issue,),
@@ -189,7 +189,7 @@ def test_a_task_whose_label_was_taken_off_is_forgotten_and_not_begun_anew(times)
         assert everything_said(town, task.number)[0] == [*said[0], "Is it done?"]
         # Only a label begins it, and then as a new one.
         alice("POST", f"/issues/{task.number}/labels", labels=["agent:small-job"])
-        service.look()
+        service.poll()
         again = service.task(task.number, TaskState.AWAITING_FEEDBACK)
         assert again.id != task.id
 
@@ -201,7 +201,7 @@ def test_an_agent_at_work_is_not_disturbed(times):
     with times.service() as service:
         done = times.done(service)
         number = alice.file("Wait", "agent:small-job")
-        service.look()
+        service.poll()
         service.task(number, TaskState.RUNNING)
         (run,) = service.until(lambda: _live(service, "running"))
         folder = times.town.home / run.folder
@@ -218,7 +218,7 @@ def test_an_agent_at_work_is_not_disturbed(times):
 
 
 def _live(service: Service, state: str) -> list[object]:
-    with service.house.store.read() as tx:
+    with service.app.store.read() as tx:
         return [run for run in live_runs(tx) if run.state == state]
 
 
@@ -230,7 +230,7 @@ def test_rounds_beside_a_service_that_works_all_the_time(times):
     alice, bob = times.town.person(ALICE), times.town.person(BOB)
     with times.service() as service:
         numbers = [alice.file(f"Job {n}", "agent:small-job") for n in range(3)]
-        service.look()
+        service.poll()
         for number in numbers:
             # A year from now everything is old, even what happens this moment.
             times.clock.days += 365
@@ -244,7 +244,7 @@ def test_rounds_beside_a_service_that_works_all_the_time(times):
             times.gc()
             service.rested()
             bob.merge(task.pr_number)
-            service.look()
+            service.poll()
             times.gc()
             service.task(number, TaskState.DONE)
         times.look(service)

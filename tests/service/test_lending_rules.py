@@ -130,8 +130,8 @@ def test_a_wait_lends_the_place_and_has_it_again_before_it_returns(yard):
     assert yard.lent == [("r1", {"pid": 7, "waits_for": ["a"]})]
     assert yard.leases == [("r1", policy)] and yard.wanted == ["r1"]
     assert yard.told == [
-        "The place of this run is lent while it waits.",
-        "Waiting for the place of this run.",
+        "This run releases its slot while it waits.",
+        "Waiting for a free slot for this run.",
     ]
     assert yard.waits == [(0, MAX_STANDSTILL_SECONDS), (1, None)] and MAX_STANDSTILL_SECONDS == 5.0
 
@@ -163,7 +163,7 @@ def test_outside_of_a_run_nothing_is_lent(yard):
 
 def test_a_wait_ends_in_time_with_its_own_exit_code(yard):
     yard.events = iter([None, None])
-    with pytest.raises(WaitOver, match="not at rest yet") as error:
+    with pytest.raises(WaitOver, match="not all tasks have settled") as error:
         yard.wait("a", run="", seconds=3.0)
     assert error.value.exit_code == 75 and yard.waits == [(0, 3.0)]
     with pytest.raises(WaitOver):
@@ -172,7 +172,7 @@ def test_a_wait_ends_in_time_with_its_own_exit_code(yard):
 
 def test_a_timed_wait_in_a_run_looks_at_the_standstill_too(yard):
     yard.events = iter([None, None, yard.come_back])
-    with pytest.raises(WaitOver, match="not at rest yet"):
+    with pytest.raises(WaitOver, match="not all tasks have settled"):
         yard.wait("a", seconds=5.5)
     assert [seconds for _, seconds in yard.waits] == [5.0, 0.5, None]
 
@@ -188,7 +188,7 @@ def test_a_run_that_ended_meanwhile_ends_the_wait(yard):
         yard.run = replace(yard.run, state=RunState.EXITED)
 
     yard.events = iter([end])
-    with pytest.raises(WaitOver, match="The run r1 has ended meanwhile"):
+    with pytest.raises(WaitOver, match="The run r1 has ended"):
         yard.wait("a")
 
 
@@ -239,53 +239,53 @@ def test_a_run_does_not_wait_for_what_waits_for_it(yard, above):
 
 def test_a_place_that_counts_is_lent_again_after_five_seconds_of_standstill(yard):
     lender = yard.lender()
-    assert lender.look() == 5.0 and not yard.lent
+    assert lender.check_progress() == 5.0 and not yard.lent
     yard.clock.advance(4.9)
-    lender.look()
+    lender.check_progress()
     assert not yard.lent
     yard.clock.advance(0.1)
-    lender.look()
+    lender.check_progress()
     assert len(yard.lent) == 1
     # Lent now: nothing stands still. Then it has its place again, and the time begins anew.
     yard.clock.advance(60)
-    lender.look()
+    lender.check_progress()
     yard.come_back()
-    lender.look()
+    lender.check_progress()
     assert len(yard.lent) == 1
     yard.clock.advance(5)
-    lender.look()
+    lender.check_progress()
     assert len(yard.lent) == 2
 
 
 def test_after_it_was_lent_in_vain_the_time_begins_anew(yard):
     yard.lendable = False
     lender = yard.lender()
-    lender.look()
+    lender.check_progress()
     yard.clock.advance(5)
-    lender.look()
-    lender.look()
+    lender.check_progress()
+    lender.check_progress()
     yard.clock.advance(4.9)
-    lender.look()
+    lender.check_progress()
     assert len(yard.lent) == 1
     yard.clock.advance(0.1)
-    lender.look()
+    lender.check_progress()
     assert len(yard.lent) == 2
 
 
 def test_what_moves_is_no_standstill(yard):
     lender = yard.lender()
-    lender.look()
+    lender.check_progress()
     yard.clock.advance(9)
     yard.others = [replace(RUN, run="r2", task_id="a")]
-    lender.look()
+    lender.check_progress()
     assert not yard.lent
     yard.others = []
-    lender.look()
+    lender.check_progress()
     yard.clock.advance(4.9)
-    lender.look()
+    lender.check_progress()
     assert not yard.lent
     yard.clock.advance(0.1)
-    lender.look()
+    lender.check_progress()
     assert yard.lent
 
 
@@ -303,15 +303,15 @@ def test_agents_at_work_on_what_is_waited_for_move_it(yard, other, moves):
     yard.graph = {"needed": ()}
     yard.others = [replace(RUN, **{"run": "r2", **other})]
     lender = yard.lender()
-    lender.look()
+    lender.check_progress()
     yard.clock.advance(5)
-    lender.look()
+    lender.check_progress()
     assert bool(yard.lent) is not moves
 
 
 def test_outside_of_a_run_and_without_one_there_is_no_standstill(yard):
-    assert yard.lender("").look() is None
+    assert yard.lender("").check_progress() is None
     lost = yard.lender("unknown")
-    lost.look()
+    lost.check_progress()
     yard.clock.advance(9)
-    assert lost.look() == 5.0 and not yard.lent
+    assert lost.check_progress() == 5.0 and not yard.lent

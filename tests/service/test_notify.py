@@ -102,7 +102,7 @@ class Calls(RuleBasedStateMachine):
     @rule()
     def look(self):
         try:
-            self.service.look()
+            self.service.send_due()
         except Killed:
             self.deaths += 1
             self.restart()
@@ -142,23 +142,23 @@ def test_a_refusal_is_tried_again_when_it_is_due_and_then_given_up(yard):
     line.mood = "busy"
     service = notifier(yard, line, told=lambda notice: told.append(notice.state))
     for _ in range(20):
-        seconds = service.look()
+        seconds = service.send_due()
         if seconds is None:
             break
         # Not before its time.
-        service.look()
+        service.send_due()
         yard.clock.advance(seconds)
     assert line.attempts.total() == MAX_ATTEMPTS and told[-1] is NoticeState.FAILED
-    assert count(yard, NoticeState.FAILED) == 1 and service.look() is None
+    assert count(yard, NoticeState.FAILED) == 1 and service.send_due() is None
 
 
 def test_a_final_refusal_is_final(yard):
     line = Line()
     line.mood = "refuses"
     service = notifier(yard, line)
-    service.look()
+    service.send_due()
     yard.clock.advance(10_000)
-    service.look()
+    service.send_due()
     assert line.attempts.total() == 1
 
 
@@ -166,15 +166,15 @@ def test_an_address_that_is_missing_loses_no_call(yard):
     line = Line()
     broken = Notifier(yard.store, SETTINGS, yard.clock, {}, send=line)
     with pytest.raises(HostlerError):
-        broken.look()
-    notifier(yard, line).look()
+        broken.send_due()
+    notifier(yard, line).send_due()
     assert len(line.taken) == 1
 
 
 def test_only_what_was_chosen_is_called_for(yard):
     line = Line()
     few = Settings(notify=Notify(url_env="WHERE", events=["parked"]))
-    Notifier(yard.store, few, yard.clock, ENVIRONMENT, send=line).look()
+    Notifier(yard.store, few, yard.clock, ENVIRONMENT, send=line).send_due()
     assert line.taken == [] and count(yard, NoticeState.QUEUED) == 0
 
 

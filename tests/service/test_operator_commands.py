@@ -49,7 +49,7 @@ def yard(tmp_path: Path) -> Iterator[Bench]:
 def with_task(yard: Bench, **fields: object) -> int:
     """The issue of a task."""
     number = yard.file("Crash", "ann", BUGFIX)
-    yard.look()
+    yard.poll()
     if fields:
         yard.set(yard.task(), **fields)
     return number
@@ -125,7 +125,7 @@ def test_why_tells_what_holds_the_task_of_the_thread(yard):
 def test_why_names_no_folder_sum_account_or_other_work_where_all_can_read_it(yard, gate):
     with_task(yard)
     held = GateDenial(gate, "secret:account has spent 12 USD in /home/ann.", "Ask /home/ann.")
-    text = render_why(Explanation(yard.task(), Presence(), waits=True, held=held))
+    text = render_why(Explanation(yard.task(), Presence(), waits=True, denial=held))
     assert f"- gate: `{gate}`" in text
     assert not any(word in text for word in ("secret", "USD", "ann"))
 
@@ -137,7 +137,7 @@ def test_stop_is_final_until_a_person_says_otherwise(yard):
     stopped = yard.task()
     assert (stopped.state, stopped.reason) == (TaskState.STOPPED, f"Stopped by {OLGA}.")
     yard.say(number, "please go on", by="ann")
-    yard.look()
+    yard.poll()
     assert yard.task().state is TaskState.STOPPED
     yard.command(number, "/hostler resume")
     assert outcome(yard)[0] == "applied"
@@ -168,7 +168,7 @@ def test_unblock_lets_a_pull_request_go_on_with_what_was_said_meanwhile(yard):
     pull = with_pull(yard)
     block(yard, pull)
     yard.say(pull, "Please add a line.", by="ann")
-    yard.look()
+    yard.poll()
     assert yard.waiting(yard.task()) == []
     yard.command(pull, "/hostler unblock")
     assert outcome(yard)[0] == "applied"
@@ -202,7 +202,7 @@ def test_unblock_queues_a_task_without_a_pull_request(yard):
 def test_resume_takes_back_a_close(yard, named):
     pull = with_pull(yard)
     yard.change(pull, state="closed")
-    yard.look()
+    yard.poll()
     assert yard.task().state is TaskState.STOPPED
     text = f"/hostler resume pr={pull}" if named else "/hostler resume"
     yard.command(yard.operations if named else pull, text)
@@ -243,7 +243,7 @@ def test_a_restart_is_asked_for_once_and_answered_when_it_is_over(yard):
     with yard.store.write(*RESTART_SCOPES) as tx:
         assert current_restart(tx).command_key == first.command_key
         finish_restart(tx, ok=True)
-    yard.look()
+    yard.poll()
     assert [one.body for one in yard.replies()][1:] == [f"@{OLGA}: Restarted."]
     yard.command(yard.operations, "/hostler restart")
     assert yard.row().status is CommandStatus.WAITING
@@ -307,11 +307,11 @@ def test_what_was_commanded_long_before_there_was_a_task_is_history(yard, increm
     number = yard.file("Crash", "ann")
     for text in ("/hostler restart", "/hostler pause"):
         yard.say(number, text, OLGA)
-    yard.look()
+    yard.poll()
     yard.clock.advance(400 * 86_400)
     yard.label(number, BUGFIX, "ann")
     for _ in range(3):
-        yard.look()
+        yard.poll()
     assert yard.task().state is TaskState.QUEUED and yard.rows() == []
     yard.command(number, "/hostler pause")
     assert outcome(yard)[0] == "applied"
@@ -360,8 +360,8 @@ def test_an_edit_is_a_new_command_and_the_old_one_stays_done(yard):
     comment = yard.command(yard.operations, "/hostler pause")
     yard.tick()
     yard.hub.edit(ItemKind.ISSUE_COMMENT, comment, "/hostler status")
-    yard.look()
-    yard.look()
+    yard.poll()
+    yard.poll()
     assert [(row.verb, row.status) for row in yard.rows()] == [
         ("pause", "applied"),
         ("status", "applied"),
@@ -372,12 +372,12 @@ def test_an_edit_is_a_new_command_and_the_old_one_stays_done(yard):
 def test_words_edited_into_a_command_are_not_told_and_back_again_they_are(yard):
     pull = with_pull(yard)
     comment = yard.say(pull, "Use tabs.", by="ann")
-    yard.look()
+    yard.poll()
     assert len(yard.waiting(yard.task())) == 1
     for text, told in (("/hostler stop", 0), ("Use spaces.", 1)):
         yard.tick()
         yard.hub.edit(ItemKind.ISSUE_COMMENT, comment, text)
-        yard.look()
+        yard.poll()
         assert len(yard.waiting(yard.task())) == told
     # Nobody who may command has said it.
     assert yard.task().state is TaskState.QUEUED
@@ -386,7 +386,7 @@ def test_words_edited_into_a_command_are_not_told_and_back_again_they_are(yard):
 def test_commands_are_heard_while_people_have_the_work(yard):
     number = with_task(yard)
     yard.label(number, IGNORE, "ann")
-    yard.look()
+    yard.poll()
     assert yard.task().state is TaskState.STOPPED
     yard.command(number, "/hostler why")
     assert outcome(yard)[0] == "applied"
@@ -401,9 +401,9 @@ def test_a_command_elsewhere_is_nothing(yard):
 def test_history_of_the_operations_issue_is_not_carried_out(tmp_path):
     with bench(tmp_path, begun=False) as yard:
         yard.say(yard.operations, "/hostler pause", by=OLGA)
-        yard.look()
+        yard.poll()
         yard.wake()
-        yard.look()
+        yard.poll()
         assert (yard.rows(), yard.replies()) == ([], [])
         yard.command(yard.operations, "/hostler status")
         assert [row.verb for row in yard.rows()] == ["status"]
@@ -420,7 +420,7 @@ def test_a_command_that_breaks_is_answered_and_keeps_no_other_one_back(yard, mon
     before = metrics.value(OPERATOR_COMMANDS_APPLIED, verb="pause")
     yard.say(yard.operations, "/hostler pause", by=OLGA)
     yard.say(yard.operations, "/hostler status", by=OLGA)
-    yard.look()
+    yard.poll()
     assert [(row.verb, row.status) for row in yard.rows()] == [
         ("pause", "failed"),
         ("status", "applied"),
@@ -443,10 +443,10 @@ def test_a_command_waits_for_a_github_that_does_not_answer_but_not_for_ever(yard
         yard.say(pull, "/hostler status", by=OLGA)
         yard.read()
         yard.take()
-        yard.operator.obey()
+        yard.operator.execute_pending()
         assert [row.status for row in yard.rows()] == ["seen", "applied"]
         yard.clock.advance(3600)
-        yard.operator.obey()
+        yard.operator.execute_pending()
         assert [row.status for row in yard.rows()] == ["failed", "applied"]
     assert len(yard.replies()) == 2
     yard.command(pull, "/hostler unblock")
@@ -461,9 +461,9 @@ def test_a_busy_database_leaves_the_command_for_the_next_look(yard, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setitem(executor.WRITE_COMMANDS, OperatorVerb.PAUSE, busy)
         with pytest.raises(StoreBusy):
-            yard.look()
+            yard.poll()
     assert [row.status for row in yard.rows()] == ["seen"]
-    yard.look()
+    yard.poll()
     assert outcome(yard)[0] == "applied"
 
 
@@ -482,7 +482,7 @@ def test_a_command_on_a_line_of_a_pull_request_is_answered_in_its_conversation(y
     pull = with_pull(yard)
     yard.tick()
     yard.hub.review_line(pull, "/hostler why", by=OLGA)
-    yard.look()
+    yard.poll()
     assert (outcome(yard)[0], yard.row().thread_number) == ("applied", pull)
 
 
@@ -497,17 +497,17 @@ def test_two_looks_at_once_carry_out_and_answer_a_command_once(yard, monkeypatch
         """Between reading the row and acting on it, the other look does all of it."""
         with monkeypatch.context() as patch:
             patch.setattr(executor, "OperatorVerb", OperatorVerb)
-            executor.CommandExecutor(yard.post).obey()
+            executor.CommandExecutor(yard.post).execute_pending()
         return OperatorVerb(word)
 
     monkeypatch.setattr(executor, "OperatorVerb", overtaken)
-    yard.look()
+    yard.poll()
     assert outcome(yard)[0] == "applied"
     assert len(yard.replies()) == len(yard.rows()) == 1
 
 
 def test_an_idle_operator_reads_nothing(yard, monkeypatch):
-    yard.operator.obey()
+    yard.operator.execute_pending()
     with monkeypatch.context() as patch:
         patch.setattr(executor, "commands_in", None)
-        assert yard.operator.obey() == []
+        assert yard.operator.execute_pending() == []

@@ -99,11 +99,11 @@ class Stream:
     def __init__(self, store: Any, clock: FakeClock) -> None:
         self.store = Fragile(store)
         self.bench = yard = Bench(self.store, clock, Path())  # type: ignore[arg-type]
-        yard.post = replace(yard.post, house=replace(yard.post.house, store=self.store))
+        yard.post = replace(yard.post, app=replace(yard.post.app, store=self.store))
         number = yard.file("Crash", "ann", BUGFIX)
         elsewhere = yard.file("No label", "ann")
         yard.wake()
-        yard.look()
+        yard.poll()
         pull = yard.open_pull(yard.task())
         self.threads = [yard.operations, number, pull, elsewhere]
         self.heard = {yard.operations, number, pull}
@@ -125,13 +125,13 @@ class Stream:
             self.said[comment] = (number, who, text)
 
     def look(self) -> None:
-        self.bench.look()
+        self.bench.poll()
 
     def cut(self, left: int, stored: bool) -> None:
         """A look that is cut off, and a new service."""
         self.store.left, self.store.stored = left, stored
         try:
-            self.bench.look()
+            self.bench.poll()
         except Cut:
             pass
         finally:

@@ -26,26 +26,26 @@ def test_operators_command_on_the_operations_issue_and_on_threads(found_town):
     town.repo = {"operator_logins": ["Alice"], "operations_issue_number": operations}
     with town.service() as service:
         number = alice.file("Notes", "agent:small-job")
-        service.look()
+        service.poll()
         pull = service.until(lambda: service.task(number, TaskState.AWAITING_FEEDBACK).pr_number)
         alice.say(operations, "/hostler status")
         eve.say(pull, "/hostler stop")
         town.person(BOB).say(pull, "/hostler stop")
-        service.look()
+        service.poll()
         service.until(lambda: len(answers(alice, operations)) == len(answers(alice, pull)) == 1)
         assert f"`#{number}`" not in answers(alice, operations)[0]
         assert "1 awaiting feedback" in answers(alice, operations)[0]
         assert answers(alice, pull)[0].startswith(("@eve", "@bob"))
         comment = alice.say(pull, "Enough of this.\n\n/hostler stop")
-        service.look()
+        service.poll()
         service.task(number, TaskState.STOPPED)
         service.until(lambda: len(answers(alice, pull)) == 2)
         alice("PATCH", f"/issues/comments/{comment}", body="/hostler resume")
-        service.look()
+        service.poll()
         service.task(number, TaskState.AWAITING_FEEDBACK)
         service.until(lambda: len(answers(alice, pull)) == 3)
         service.rested()
-        with service.house.store.read() as tx:
+        with service.app.store.read() as tx:
             rows = commands_in(tx, service.task(number).repo, tuple(CommandStatus))
     assert sorted((row.verb, row.status) for row in rows) == [
         *[("resume", "applied"), ("status", "applied")],
@@ -62,11 +62,11 @@ def test_the_operations_issue_is_heard_with_thread_feeds_too(found_town):
     with town.service() as service:
         service.until(lambda: begun(service))
         alice.say(operations, "/hostler pause")
-        service.look()
+        service.poll()
         service.until(lambda: answers(alice, operations))
-        service.look()
+        service.poll()
         service.rested()
-        with service.house.store.read() as tx:
+        with service.app.store.read() as tx:
             assert list(all_pauses(tx)) == ["project:stable"]
     (reply,) = answers(alice, operations)
     assert "is paused" in reply
@@ -74,6 +74,6 @@ def test_the_operations_issue_is_heard_with_thread_feeds_too(found_town):
 
 def begun(service) -> bool:
     """Whether the operations issue was read for the first time."""
-    with service.house.store.read() as tx:
+    with service.app.store.read() as tx:
         cursors = "SELECT 1 FROM github_comment_poll_cursors WHERE surface = ?"
         return tx.constant(cursors, [Surface.ISSUE_OPERATOR_COMMANDS.value]).first() is not None

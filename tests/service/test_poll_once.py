@@ -29,7 +29,7 @@ INTERVAL = 40.0
 DOWN = GitHubPollingError("alice/stable", "issues", ServerFailed("GET /x", 502))
 
 
-class Looker:
+class FakePoller:
     """Polls as a test says: `result` is returned, or raised if it is an exception."""
 
     watch = RepoPolicy(RepoName("alice", "stable"), "stable", frozenset())
@@ -38,7 +38,7 @@ class Looker:
         self.clock, self.result, self.seconds = clock, result or PollResult(), seconds
         self._stretch = stretch
 
-    def look(self):
+    def poll(self):
         self.clock.advance(self.seconds)
         if isinstance(self.result, BaseException):
             raise self.result
@@ -48,25 +48,25 @@ class Looker:
         return self._stretch
 
 
-class Desk:
+class PollFixture:
     """One repository, and everything that it calls, in order."""
 
-    def __init__(self, rhythm=None, **looker):
+    def __init__(self, schedule=None, **poller):
         self.clock, self.calls, self.futures, self.slow = FakeClock(), [], [], []
         self.clock.advance(1000.0)
-        self.looker = Looker(self.clock, **looker)
-        staff = PollDeps(
+        self.poller = FakePoller(self.clock, **poller)
+        poll_deps = PollDeps(
             self, lambda: self.calls.append("wake"), lambda: self.calls.append("enqueue")
         )
         self.repo = RepoOrchestrator(
-            self.looker, rhythm or PollSchedule(INTERVAL), staff, self.clock
+            self.poller, schedule or PollSchedule(INTERVAL), poll_deps, self.clock
         )
 
     def reap(self, project):
         self.calls.append(f"reap {project}")
         return 0
 
-    def look(self, act, *, slow):
+    def submit_poll(self, act, *, slow):
         self.calls.append("begin")
         self.slow.append(slow)
         self.futures.append((Future(), act))
@@ -90,285 +90,294 @@ class Desk:
 
 
 def test_a_call_reaps_first_then_begins_a_poll_then_enqueues():
-    desk = Desk()
-    assert desk.poll() is None
-    assert desk.calls == ["reap stable", "begin", "enqueue"]
+    fixture = PollFixture()
+    assert fixture.poll() is None
+    assert fixture.calls == ["reap stable", "begin", "enqueue"]
 
 
 def test_a_call_that_may_not_enqueue_reaps_and_polls_all_the_same():
-    desk = Desk()
-    desk.poll(allow_enqueue=False)
-    assert desk.calls == ["reap stable", "begin"]
+    fixture = PollFixture()
+    fixture.poll(allow_enqueue=False)
+    assert fixture.calls == ["reap stable", "begin"]
 
 
 def test_a_poll_under_way_is_not_begun_again_however_late_it_is():
-    desk = Desk()
-    desk.poll()
-    desk.clock.advance(10 * INTERVAL)
-    desk.repo.hasten()
-    assert desk.poll() is None
-    assert desk.calls.count("begin") == 1
-    assert desk.repo.seconds_left() is None and not desk.repo.can_look()
+    fixture = PollFixture()
+    fixture.poll()
+    fixture.clock.advance(10 * INTERVAL)
+    fixture.repo.poll_soon()
+    assert fixture.poll() is None
+    assert fixture.calls.count("begin") == 1
+    assert fixture.repo.seconds_left() is None and not fixture.repo.can_poll()
 
 
 def test_a_finished_poll_wakes_the_service_and_is_taken_up_once():
-    desk = Desk()
-    desk.poll()
-    assert "wake" not in desk.calls
-    desk.work()
-    assert desk.calls.count("wake") == 1 and desk.repo.looks_over == 0
-    over = desk.poll()
-    assert (over.project, over.watch, over.found) == ("stable", Looker.watch, desk.looker.result)
+    fixture = PollFixture()
+    fixture.poll()
+    assert "wake" not in fixture.calls
+    fixture.work()
+    assert fixture.calls.count("wake") == 1 and fixture.repo.finished_polls == 0
+    over = fixture.poll()
+    assert (over.project, over.watch, over.found) == (
+        "stable",
+        FakePoller.watch,
+        fixture.poller.result,
+    )
     assert over.error is None and over.failures == 0 and not over.held
-    assert desk.repo.looks_over == 1 and desk.poll() is None
+    assert fixture.repo.finished_polls == 1 and fixture.poll() is None
 
 
 def test_the_next_poll_is_due_one_interval_after_the_last_began():
-    desk = Desk(seconds=10.0)
-    assert desk.repo.seconds_left() == 0.0 and desk.repo.can_look()
-    desk.whole_poll()
-    assert desk.repo.seconds_left() == INTERVAL - 10.0
-    desk.clock.advance(INTERVAL - 10.5)
-    desk.poll()
-    assert desk.calls.count("begin") == 1 and not desk.repo.can_look()
-    desk.clock.advance(0.5)
-    assert desk.repo.can_look()
-    desk.poll()
-    assert desk.calls.count("begin") == 2
+    fixture = PollFixture(seconds=10.0)
+    assert fixture.repo.seconds_left() == 0.0 and fixture.repo.can_poll()
+    fixture.whole_poll()
+    assert fixture.repo.seconds_left() == INTERVAL - 10.0
+    fixture.clock.advance(INTERVAL - 10.5)
+    fixture.poll()
+    assert fixture.calls.count("begin") == 1 and not fixture.repo.can_poll()
+    fixture.clock.advance(0.5)
+    assert fixture.repo.can_poll()
+    fixture.poll()
+    assert fixture.calls.count("begin") == 2
 
 
 def test_after_a_poll_that_took_most_of_the_interval_a_quarter_of_it_is_left_free():
-    desk = Desk(seconds=35.0)
-    desk.whole_poll()
-    assert desk.repo.seconds_left() == INTERVAL / 4
+    fixture = PollFixture(seconds=35.0)
+    fixture.whole_poll()
+    assert fixture.repo.seconds_left() == INTERVAL / 4
 
 
 def test_a_tight_budget_stretches_the_interval_and_its_pause():
-    desk = Desk(seconds=10.0, stretch=3.0)
-    desk.whole_poll()
-    assert desk.repo.seconds_left() == 3 * INTERVAL - 10.0
-    desk = Desk(seconds=115.0, stretch=3.0)
-    desk.whole_poll()
-    assert desk.repo.seconds_left() == 3 * INTERVAL / 4
+    fixture = PollFixture(seconds=10.0, stretch=3.0)
+    fixture.whole_poll()
+    assert fixture.repo.seconds_left() == 3 * INTERVAL - 10.0
+    fixture = PollFixture(seconds=115.0, stretch=3.0)
+    fixture.whole_poll()
+    assert fixture.repo.seconds_left() == 3 * INTERVAL / 4
 
 
 def test_a_wish_brings_the_next_poll_forward_once():
-    desk = Desk()
-    desk.whole_poll()
-    desk.repo.hasten()
-    assert desk.repo.seconds_left() == 0.0
-    desk.whole_poll()
-    assert desk.calls.count("begin") == 2 and desk.repo.seconds_left() == INTERVAL
+    fixture = PollFixture()
+    fixture.whole_poll()
+    fixture.repo.poll_soon()
+    assert fixture.repo.seconds_left() == 0.0
+    fixture.whole_poll()
+    assert fixture.calls.count("begin") == 2 and fixture.repo.seconds_left() == INTERVAL
 
 
 def test_by_turns_only_a_wish_begins_a_poll():
-    desk = Desk(PollSchedule(INTERVAL, by_turns=True))
-    desk.clock.advance(10 * INTERVAL)
-    desk.poll()
-    assert "begin" not in desk.calls and desk.repo.seconds_left() is None
-    assert desk.repo.waiting() == 0.0 and desk.repo.can_look()
-    desk.repo.hasten()
-    desk.poll()
-    assert desk.calls.count("begin") == 1
+    fixture = PollFixture(PollSchedule(INTERVAL, round_robin=True))
+    fixture.clock.advance(10 * INTERVAL)
+    fixture.poll()
+    assert "begin" not in fixture.calls and fixture.repo.seconds_left() is None
+    assert fixture.repo.waiting() == 0.0 and fixture.repo.can_poll()
+    fixture.repo.poll_soon()
+    fixture.poll()
+    assert fixture.calls.count("begin") == 1
 
 
 def test_by_turns_a_repository_can_be_polled_again_at_once():
-    desk = Desk(PollSchedule(INTERVAL, by_turns=True), seconds=5.0)
-    desk.repo.hasten()
-    desk.whole_poll()
-    assert desk.repo.can_look()
+    fixture = PollFixture(PollSchedule(INTERVAL, round_robin=True), seconds=5.0)
+    fixture.repo.poll_soon()
+    fixture.whole_poll()
+    assert fixture.repo.can_poll()
 
 
 def test_what_is_due_just_now_waits_for_no_time_and_is_never_overdue_by_less_than_none():
-    desk = Desk()
-    assert desk.repo.waiting() == 0.0 and not desk.repo.unread
-    assert desk.whole_poll().lag == 0.0
-    desk.clock.advance(INTERVAL + 5.0)
-    assert desk.repo.seconds_left() == 0.0 and desk.repo.waiting() == 5.0
-    assert FinishedPoll("stable", Looker.watch, None).lag == 0.0
+    fixture = PollFixture()
+    assert fixture.repo.waiting() == 0.0 and not fixture.repo.is_incomplete
+    assert fixture.whole_poll().lag == 0.0
+    fixture.clock.advance(INTERVAL + 5.0)
+    assert fixture.repo.seconds_left() == 0.0 and fixture.repo.waiting() == 5.0
+    assert FinishedPoll("stable", FakePoller.watch, None).lag == 0.0
 
 
 def test_by_turns_a_poll_is_late_from_its_call_on():
-    desk = Desk(PollSchedule(INTERVAL, by_turns=True))
-    desk.repo.hasten()
-    desk.whole_poll()
-    desk.clock.advance(50.0)
-    desk.repo.hasten()
-    desk.clock.advance(3.0)
-    assert desk.repo.waiting() == 3.0
-    desk.poll()
-    desk.clock.advance(1.0)
-    assert desk.repo.waiting() == 4.0
-    desk.work()
-    assert desk.poll().lag == 4.0
+    fixture = PollFixture(PollSchedule(INTERVAL, round_robin=True))
+    fixture.repo.poll_soon()
+    fixture.whole_poll()
+    fixture.clock.advance(50.0)
+    fixture.repo.poll_soon()
+    fixture.clock.advance(3.0)
+    assert fixture.repo.waiting() == 3.0
+    fixture.poll()
+    fixture.clock.advance(1.0)
+    assert fixture.repo.waiting() == 4.0
+    fixture.work()
+    assert fixture.poll().lag == 4.0
 
 
 def test_a_poll_waits_since_it_was_due_or_wanted_whichever_was_first():
-    desk = Desk()
-    desk.clock.advance(3.0)
-    assert desk.repo.waiting() == 3.0
-    desk.repo.hasten()
-    desk.clock.advance(1.0)
-    assert desk.repo.waiting() == 4.0
-    desk.poll()
-    desk.clock.advance(2.0)
-    assert desk.repo.waiting() == 6.0
-    desk.work()
-    assert desk.poll().lag == 6.0
-    assert desk.repo.waiting() == 0.0
-    desk.clock.advance(1.0)
-    desk.repo.hasten()
-    desk.clock.advance(2.0)
-    desk.repo.hasten()
-    assert desk.repo.waiting() == 2.0
+    fixture = PollFixture()
+    fixture.clock.advance(3.0)
+    assert fixture.repo.waiting() == 3.0
+    fixture.repo.poll_soon()
+    fixture.clock.advance(1.0)
+    assert fixture.repo.waiting() == 4.0
+    fixture.poll()
+    fixture.clock.advance(2.0)
+    assert fixture.repo.waiting() == 6.0
+    fixture.work()
+    assert fixture.poll().lag == 6.0
+    assert fixture.repo.waiting() == 0.0
+    fixture.clock.advance(1.0)
+    fixture.repo.poll_soon()
+    fixture.clock.advance(2.0)
+    fixture.repo.poll_soon()
+    assert fixture.repo.waiting() == 2.0
 
 
 @pytest.mark.parametrize(("seconds", "slow"), [(5.0, False), (5.5, True)])
 def test_a_poll_that_took_more_than_five_seconds_is_slow_the_next_time(seconds, slow):
-    desk = Desk(seconds=seconds)
-    desk.whole_poll()
-    desk.clock.advance(INTERVAL)
-    desk.poll()
-    assert desk.slow == [False, slow]
+    fixture = PollFixture(seconds=seconds)
+    fixture.whole_poll()
+    fixture.clock.advance(INTERVAL)
+    fixture.poll()
+    assert fixture.slow == [False, slow]
 
 
 def test_failed_polls_are_counted_and_made_later_each_time():
-    desk = Desk(result=PollResult(error=DOWN))
+    fixture = PollFixture(result=PollResult(error=DOWN))
     pauses, failures = [], []
     for _ in range(6):
-        over = desk.whole_poll()
+        over = fixture.whole_poll()
         failures.append(over.failures)
-        pauses.append(desk.repo.seconds_left())
-        assert over.error is DOWN and over.found is desk.looker.result and not over.held
-        desk.clock.advance(desk.repo.seconds_left())
+        pauses.append(fixture.repo.seconds_left())
+        assert over.error is DOWN and over.found is fixture.poller.result and not over.held
+        fixture.clock.advance(fixture.repo.seconds_left())
     assert failures == [1, 2, 3, 4, 5, 6]
     assert pauses == [40.0, 80.0, 160.0, 320.0, 600.0, 600.0]
-    assert desk.repo.unread and desk.slow == [False, *[True] * 5]
+    assert fixture.repo.is_incomplete and fixture.slow == [False, *[True] * 5]
 
 
 def test_one_good_poll_ends_the_count_of_failures():
-    desk = Desk(result=PollResult(error=DOWN))
-    desk.whole_poll()
-    desk.clock.advance(INTERVAL)
-    desk.looker.result = PollResult()
-    desk.whole_poll()
-    assert not desk.repo.unread and desk.repo.seconds_left() == INTERVAL
-    desk.clock.advance(INTERVAL)
-    desk.looker.result = PollResult(error=DOWN)
-    assert desk.whole_poll().failures == 1
+    fixture = PollFixture(result=PollResult(error=DOWN))
+    fixture.whole_poll()
+    fixture.clock.advance(INTERVAL)
+    fixture.poller.result = PollResult()
+    fixture.whole_poll()
+    assert not fixture.repo.is_incomplete and fixture.repo.seconds_left() == INTERVAL
+    fixture.clock.advance(INTERVAL)
+    fixture.poller.result = PollResult(error=DOWN)
+    assert fixture.whole_poll().failures == 1
 
 
 def test_a_poll_that_saw_a_part_is_repeated_after_one_interval_and_counts_as_failed():
     partly = PollResult(ScanResult(error=DOWN), error=DOWN)
-    desk = Desk(result=partly)
+    fixture = PollFixture(result=partly)
     for number in (1, 2, 3):
-        over = desk.whole_poll()
+        over = fixture.whole_poll()
         assert over.failures == number and over.found is partly
-        assert desk.repo.unread and desk.repo.seconds_left() == INTERVAL
-        desk.clock.advance(INTERVAL)
+        assert fixture.repo.is_incomplete and fixture.repo.seconds_left() == INTERVAL
+        fixture.clock.advance(INTERVAL)
     # It is not slow: only one list of it failed.
-    assert desk.slow == [False] * 3
+    assert fixture.slow == [False] * 3
 
 
 def test_a_stretched_interval_is_doubled_too():
-    desk = Desk(result=PollResult(error=DOWN), stretch=2.0)
-    desk.whole_poll()
-    assert desk.repo.seconds_left() == 2 * INTERVAL
+    fixture = PollFixture(result=PollResult(error=DOWN), stretch=2.0)
+    fixture.whole_poll()
+    assert fixture.repo.seconds_left() == 2 * INTERVAL
 
 
 def test_an_exception_of_a_poll_is_a_failure_without_findings():
     error = Unreachable("GET /x", "no route")
-    desk = Desk(result=error)
-    over = desk.whole_poll()
+    fixture = PollFixture(result=error)
+    over = fixture.whole_poll()
     assert over.found is None and over.error is error and over.failures == 1
 
 
 def test_what_is_no_exception_of_a_program_ends_the_call():
-    desk = Desk(result=KeyboardInterrupt())
+    fixture = PollFixture(result=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        desk.whole_poll()
+        fixture.whole_poll()
 
 
 def test_a_poll_that_our_budget_cut_short_is_held_and_no_failure():
-    desk = Desk()
-    refused = RateLimited("GET /x", 0, desk.clock.now() + timedelta(seconds=70), "secondary")
-    desk.looker.result = PollResult(error=refused)
-    over = desk.whole_poll()
+    fixture = PollFixture()
+    refused = RateLimited("GET /x", 0, fixture.clock.now() + timedelta(seconds=70), "secondary")
+    fixture.poller.result = PollResult(error=refused)
+    over = fixture.whole_poll()
     assert over.held and over.failures == 0 and over.error is refused
-    assert over.found is desk.looker.result
-    assert desk.repo.unread and desk.repo.seconds_left() == 70.0
-    desk.clock.advance(70.0)
-    desk.looker.result = PollResult(error=DOWN)
-    over = desk.whole_poll()
+    assert over.found is fixture.poller.result
+    assert fixture.repo.is_incomplete and fixture.repo.seconds_left() == 70.0
+    fixture.clock.advance(70.0)
+    fixture.poller.result = PollResult(error=DOWN)
+    over = fixture.whole_poll()
     assert not over.held and over.failures == 1
-    desk.clock.advance(INTERVAL)
-    desk.looker.result = PollResult()
-    desk.whole_poll()
-    assert not desk.repo.unread
+    fixture.clock.advance(INTERVAL)
+    fixture.poller.result = PollResult()
+    fixture.whole_poll()
+    assert not fixture.repo.is_incomplete
 
 
 def test_a_failure_after_a_held_poll_is_no_hold():
-    desk = Desk()
-    refused = RateLimited("GET /x", 0, desk.clock.now() + timedelta(seconds=70), "secondary")
-    desk.looker.result = PollResult(error=refused)
-    desk.whole_poll()
-    desk.clock.advance(70.0)
-    desk.looker.result = PollResult(ScanResult(error=DOWN), error=DOWN)
-    desk.whole_poll()
-    desk.repo._failures = 0
-    assert not desk.repo.unread
+    fixture = PollFixture()
+    refused = RateLimited("GET /x", 0, fixture.clock.now() + timedelta(seconds=70), "secondary")
+    fixture.poller.result = PollResult(error=refused)
+    fixture.whole_poll()
+    fixture.clock.advance(70.0)
+    fixture.poller.result = PollResult(ScanResult(error=DOWN), error=DOWN)
+    fixture.whole_poll()
+    fixture.repo._failures = 0
+    assert not fixture.repo.is_incomplete
 
 
-def successor(desk, watch=None):
+def successor(fixture, watch=None):
     """The orchestrator of the same repository by new settings."""
-    looker = Looker(desk.clock)
+    poller = FakePoller(fixture.clock)
     if watch is not None:
-        looker.watch = watch
+        poller.watch = watch
     woken = []
-    staff = PollDeps(desk, lambda: woken.append("wake"), lambda: None)
-    made = RepoOrchestrator(looker, PollSchedule(INTERVAL), staff, desk.clock)
-    made.succeed(desk.repo)
+    poll_deps = PollDeps(fixture, lambda: woken.append("wake"), lambda: None)
+    made = RepoOrchestrator(poller, PollSchedule(INTERVAL), poll_deps, fixture.clock)
+    made.take_over_from(fixture.repo)
     return made, woken
 
 
 def test_a_successor_takes_over_the_poll_under_way_and_hears_of_its_end():
-    desk = Desk(seconds=6.0)
-    desk.clock.advance(2.0)
-    desk.poll()
-    made, woken = successor(desk)
+    fixture = PollFixture(seconds=6.0)
+    fixture.clock.advance(2.0)
+    fixture.poll()
+    made, woken = successor(fixture)
     assert made.seconds_left() is None and made.waiting() == 0.0 + 2.0
-    desk.work()
+    fixture.work()
     assert woken == ["wake"]
-    over = made.poll_once(desk)
-    assert over.lag == 8.0 and made.looks_over == 1
+    over = made.poll_once(fixture)
+    assert over.lag == 8.0 and made.finished_polls == 1
     assert made.seconds_left() == INTERVAL - 6.0
-    desk.clock.advance(INTERVAL)
-    made.poll_once(desk)
-    assert desk.slow == [False, True]
+    fixture.clock.advance(INTERVAL)
+    made.poll_once(fixture)
+    assert fixture.slow == [False, True]
 
 
 def test_a_successor_keeps_the_rhythm_the_wishes_and_the_failures():
-    desk = Desk(result=PollResult(error=DOWN))
-    desk.whole_poll()
-    desk.clock.advance(10.0)
-    made, woken = successor(desk)
-    assert made.seconds_left() == 30.0 and made.unread and made.looks_over == 1 and not woken
-    desk.repo.hasten()
-    made, _ = successor(desk)
+    fixture = PollFixture(result=PollResult(error=DOWN))
+    fixture.whole_poll()
+    fixture.clock.advance(10.0)
+    made, woken = successor(fixture)
+    assert (
+        made.seconds_left() == 30.0
+        and made.is_incomplete
+        and made.finished_polls == 1
+        and not woken
+    )
+    fixture.repo.poll_soon()
+    made, _ = successor(fixture)
     assert made.seconds_left() == 0.0
 
 
 def test_a_successor_that_watches_something_else_begins_at_once():
-    desk = Desk()
-    desk.whole_poll()
+    fixture = PollFixture()
+    fixture.whole_poll()
     other = RepoPolicy(RepoName("alice", "stable"), "stable", frozenset({"bob"}))
-    made, _ = successor(desk, other)
-    assert made.seconds_left() == 0.0 and made.looks_over == 1
-    held = Desk()
+    made, _ = successor(fixture, other)
+    assert made.seconds_left() == 0.0 and made.finished_polls == 1
+    held = PollFixture()
     refused = RateLimited("GET /x", 0, held.clock.now() + timedelta(seconds=70), "secondary")
-    held.looker.result = PollResult(error=refused)
+    held.poller.result = PollResult(error=refused)
     held.whole_poll()
-    assert successor(held, other)[0].unread
+    assert successor(held, other)[0].is_incomplete
 
 
 def test_a_pause_doubles_up_to_ten_minutes_or_a_longer_interval():
@@ -380,7 +389,7 @@ def test_a_pause_doubles_up_to_ten_minutes_or_a_longer_interval():
     assert back_off_seconds(900.0, 1, DOWN, now) == 900.0 == back_off_seconds(900.0, 9, DOWN, now)
     assert MAX_BACK_OFF_SECONDS == 600.0
     # A number that no float holds is none of ours either.
-    assert back_off_seconds(1e-9, 10_000, DOWN, now) == 1e-9 * 2**20
+    assert back_off_seconds(1e-9, 10_000, DOWN, now) == 1e-9 * 2**30
 
 
 def test_a_pause_is_as_long_as_github_says_if_that_is_longer():

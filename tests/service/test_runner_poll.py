@@ -15,7 +15,7 @@ class Repository:
     """An orchestrator that notes how it is called."""
 
     def __init__(self, project, look=None):
-        self.project, self.rhythm, self.answer = project, PollSchedule(30.0), look
+        self.project, self.schedule, self.answer = project, PollSchedule(30.0), look
         self.calls = []
 
     def poll_once(self, pool, *, allow_enqueue):
@@ -26,22 +26,26 @@ class Repository:
 class Bench:
     """A runner whose parts note what reaches them."""
 
-    def __init__(self, *repositories, duty=None, restart=False, looked_once=False):
-        self.crew = object()
+    def __init__(self, *repositories, mode=None, restart=False, polled_once=False):
+        self.workers = object()
         self.noted = []
         runner = object.__new__(ServiceRunner)
         runner._parts = SimpleNamespace(
             orchestrators=[*repositories],
-            chores=SimpleNamespace(after=lambda look: self.noted.append(("chores", look))),
+            maintenance=SimpleNamespace(
+                after_poll=lambda look: self.noted.append(("maintenance", look))
+            ),
         )
-        runner._lasting = SimpleNamespace(crew=self.crew)
-        runner._rota = SimpleNamespace(call=lambda found: self.noted.append(("rota", found)))
-        runner._drain = SimpleNamespace(wanted=lambda: restart)
-        runner._duty = duty or ServiceMode(polls=True)
-        runner._looked_once = looked_once
+        runner._static_parts = SimpleNamespace(workers=self.workers)
+        runner._round_robin = SimpleNamespace(
+            call=lambda found: self.noted.append(("round_robin", found))
+        )
+        runner._drain = SimpleNamespace(is_requested=lambda: restart)
+        runner._mode = mode or ServiceMode(polls=True)
+        runner._polled_once = polled_once
         runner._counts = SimpleNamespace(of=lambda project: f"counts of {project}")
-        runner._journal = SimpleNamespace(
-            looked=lambda look, counts: self.noted.append(("journal", look, counts))
+        runner._service_log = SimpleNamespace(
+            poll_finished=lambda look, counts: self.noted.append(("service_log", look, counts))
         )
         runner._polls = SimpleNamespace(
             note=lambda look, interval: self.noted.append(("book", look, interval))
@@ -50,7 +54,7 @@ class Bench:
 
 
 @pytest.mark.parametrize(
-    ("duty", "restart", "looked_once", "allowed"),
+    ("mode", "restart", "polled_once", "allowed"),
     [
         (ServiceMode(polls=True), False, False, True),
         (ServiceMode(polls=True), True, False, False),
@@ -61,17 +65,19 @@ class Bench:
         (ServiceMode(polls=True, once=True), False, True, False),
     ],
 )
-def test_repositories_enqueue_work_unless_the_service_drains(duty, restart, looked_once, allowed):
+def test_repositories_enqueue_work_unless_the_service_drains(mode, restart, polled_once, allowed):
     a, b = Repository("a"), Repository("b")
-    bench = Bench(a, b, duty=duty, restart=restart, looked_once=looked_once)
+    bench = Bench(a, b, mode=mode, restart=restart, polled_once=polled_once)
     assert bench.runner._poll() is False
-    assert a.calls == b.calls == [(bench.crew, allowed)]
+    assert a.calls == b.calls == [(bench.workers, allowed)]
 
 
 def test_the_rota_is_asked_before_the_repositories_are_called():
     a = Repository("a")
     bench = Bench(a)
-    bench.runner._rota = SimpleNamespace(call=lambda found: bench.noted.append((found, [*a.calls])))
+    bench.runner._round_robin = SimpleNamespace(
+        call=lambda found: bench.noted.append((found, [*a.calls]))
+    )
     bench.runner._poll()
     assert bench.noted == [([a], [])]
 
@@ -81,7 +87,7 @@ def test_a_poll_that_has_ended_is_logged_noted_and_followed_by_chores():
     bench = Bench(Repository("a", look), Repository("b"))
     assert bench.runner._poll() is True
     assert bench.noted[1:] == [
-        ("journal", look, "counts of a"),
+        ("service_log", look, "counts of a"),
         ("book", look, 30.0),
-        ("chores", look),
+        ("maintenance", look),
     ]

@@ -34,7 +34,7 @@ def allow(home, **caps):
 
 
 def known(service):
-    with service.house.store.read() as tx:
+    with service.app.store.read() as tx:
         return load_state(find_pool_state(tx, "anthropic"))
 
 
@@ -57,23 +57,23 @@ def test_the_next_start_waits_for_its_distance_and_comes_by_itself(found_town):
     with town.service() as service:
         first, second = (put(service, order(town, f"Tidy up {n}.")) for n in range(2))
         service.until(lambda: any(task.gate == "spacing" for task in service.all_tasks()))
-        held = [explained(service, task).held for task in (first, second)]
+        held = [explained(service, task).denial for task in (first, second)]
         assert "spacing" in {one.gate for one in held if one}
         for task in (first, second):
             reach(service, task, TaskState.DONE)
 
 
 @pytest.fixture
-def house(tmp_path):
+def app(tmp_path):
     """A store, its policies, a journal, and what both say."""
     home, told, lines = tmp_path / "home", [], StringIO()
     allow(home, hard_max=8)
     clock = FakeClock()
-    journal = ServiceLog(LogDestinations(clock, None, terminal=lines).log, told.append)
+    service_log = ServiceLog(LogDestinations(clock, None, terminal=lines).log, told.append)
     lay_database(home)
     with closing(open_or_create_store(home, None, clock)) as store:
         policies = PolicyCache(home, Settings(), told.append, store)
-        yield store, policies, AdaptivePoolReporter(store, policies, journal), told, lines
+        yield store, policies, AdaptivePoolReporter(store, policies, service_log), told, lines
 
 
 def learn(store, state):
@@ -81,27 +81,27 @@ def learn(store, state):
         put_pool_state(tx, "anthropic", dump_state(state))
 
 
-def test_caps_and_breakers_are_told_when_they_change(house):
-    store, _, caps, told, lines = house
+def test_caps_and_breakers_are_told_when_they_change(app):
+    store, _, caps, told, lines = app
     met = PoolState(dynamic_cap=4, rate_limit_events=1)
     learn(store, met)
-    caps.look()
+    caps.report_changes()
     assert (told, lines.getvalue()) == ([], "")
     learn(store, replace(met, dynamic_cap=2, breaker_state=BreakerState.OPEN))
-    caps.look()
-    caps.look()
+    caps.report_changes()
+    caps.report_changes()
     assert len(told) == 1 and "refuses too often" in told[0]
     assert lines.getvalue().count("governor_cap_changed") == 1
     assert metrics.value(names.GOVERNOR_BREAKER, pool="anthropic") == 2
     learn(store, met)
-    caps.look()
+    caps.report_changes()
     assert "answers" in told[1]
     assert metrics.value(names.GOVERNOR_BREAKER, pool="anthropic") == 0
     assert metrics.value(names.GOVERNOR_RATE_LIMIT_EVENTS, pool="anthropic") == 1
 
 
-def test_a_service_moves_older_state_when_it_starts_and_when_it_looks(house, tmp_path):
-    store, policies, *_ = house
+def test_a_service_moves_older_state_when_it_starts_and_when_it_looks(app, tmp_path):
+    store, policies, *_ = app
     path = tmp_path / "home" / "governor.json"
     path.write_text(json.dumps({"max_global_agents": 4, "dynamic_cap": 3, "adaptive": True}))
     assert policies.current().cap("anthropic") == 4
@@ -112,8 +112,8 @@ def test_a_service_moves_older_state_when_it_starts_and_when_it_looks(house, tmp
     assert json.loads(path.read_text()) == {"pools": {"anthropic": caps}}
 
 
-def test_a_file_that_cannot_be_written_is_told_and_left_alone(house, tmp_path, monkeypatch):
-    _, policies, _, told, _ = house
+def test_a_file_that_cannot_be_written_is_told_and_left_alone(app, tmp_path, monkeypatch):
+    _, policies, _, told, _ = app
     path = tmp_path / "home" / "governor.json"
     text = json.dumps({"max_global_agents": 4, "dynamic_cap": 3})
     path.write_text(text)

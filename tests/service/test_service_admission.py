@@ -24,11 +24,11 @@ HANG = "version = 1\nsteps = [{ say = 'here' }, { hang = 600 }]\n"
 
 
 def live(service):
-    with service.house.store.read() as tx:
+    with service.app.store.read() as tx:
         return live_runs(tx)
 
 
-def office(town, store):
+def deps(town, store):
     policy = read_policy(town.home, town.settings())
     return AdmissionDeps(store, town.settings(), lambda: policy, lambda: {"stable"}, read_host)
 
@@ -55,7 +55,7 @@ def test_no_cap_is_exceeded_and_a_freed_place_is_used(found_town, settings, cap)
     numbers = filed(town, cap + 2)
     most = []
     with town.service(observe=lambda step, _: most.append(step)) as service:
-        service.look()
+        service.poll()
         service.until(lambda: len([r for r in live(service) if r.state == "running"]) == cap)
         assert len(live(service)) == cap
         waiting = [t for t in service.all_tasks() if t.state is TaskState.QUEUED]
@@ -63,7 +63,7 @@ def test_no_cap_is_exceeded_and_a_freed_place_is_used(found_town, settings, cap)
         # In order: the oldest issues have begun.
         assert {t.number for t in waiting} == set(numbers[-2:])
         town.person(ALICE)("PATCH", f"/issues/{numbers[0]}", state="closed")
-        service.look()
+        service.poll()
         service.task(numbers[-2], TaskState.RUNNING)
         # A place is free when its agent is gone, maybe before that is stored.
         at_work = [r for r in live(service) if not (town.home / r.folder / "exit.json").exists()]
@@ -74,12 +74,12 @@ def test_a_pause_holds_what_is_new_and_lets_go_again(town):
     with town.service() as service:
         service.until(lambda: "service_repo_polled" in service.lines.getvalue())
         for scope in (ALL, project_scope("stable")):
-            with service.house.store.write() as tx:
+            with service.app.store.write() as tx:
                 pause(tx, scope, "ann", "lunch")
             (number,) = filed(town, 1)
-            service.look()
+            service.poll()
             assert service.task(number).state is TaskState.QUEUED
-            with service.house.store.write() as tx:
+            with service.app.store.write() as tx:
                 unpause(tx, scope)
             service.task(number, TaskState.AWAITING_FEEDBACK)
 
@@ -89,17 +89,17 @@ def queued_tasks(town, count):
     """Queue tasks with a service that may start none, and open the store after it has left."""
     filed(town, count)
     with (
-        open_context(town.home, town.settings(), SystemClock()) as house,
-        house.store.write() as tx,
+        open_context(town.home, town.settings(), SystemClock()) as app,
+        app.store.write() as tx,
     ):
         pause(tx, ALL, "ann", "")
     with town.service() as service:
         service.until(lambda: len(service.all_tasks()) == count)
         service.rested()
-    with open_context(town.home, town.settings(), SystemClock()) as house:
-        with house.store.write() as tx:
+    with open_context(town.home, town.settings(), SystemClock()) as app:
+        with app.store.write() as tx:
             unpause(tx, ALL)
-        yield house.store
+        yield app.store
 
 
 def test_two_admissions_at_once_give_one_run_per_task(town):
@@ -107,8 +107,8 @@ def test_two_admissions_at_once_give_one_run_per_task(town):
         granted: list[str] = []
 
         def rival() -> None:
-            admission = Admission(office(town, store))
-            while (one := admission.next()) is not None:
+            admission = Admission(deps(town, store))
+            while (one := admission.admit_next()) is not None:
                 granted.append(one.task.id)
 
         rivals = [threading.Thread(target=rival) for _ in range(4)]
@@ -132,9 +132,9 @@ def test_a_task_and_its_run_begin_together_or_not_at_all(town, monkeypatch):
         with store.read() as tx:
             before = tasks_in(tx, tuple(TaskState))
         monkeypatch.setattr(module, "admit_run", broken)
-        admission = Admission(office(town, store))
+        admission = Admission(deps(town, store))
         with pytest.raises(RuntimeError):
-            admission.next()
+            admission.admit_next()
         with store.read() as tx:
             assert tasks_in(tx, tuple(TaskState)) == before
             assert [task.state for task in before] == [TaskState.QUEUED]

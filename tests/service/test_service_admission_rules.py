@@ -101,15 +101,15 @@ def yards() -> st.SearchStrategy[AdmissionSnapshot]:
     )
     return st.builds(
         lambda found, needs, served, runs, running, max_runs, max_root, busy, parents: yard(
-            places=found,
-            needs=needs,
-            served=served,
-            runs=runs,
-            running=running,
+            placements=found,
+            dependency_denials=needs,
+            last_turns=served,
+            active_runs=runs,
+            running_roots=running,
             max_runs=max_runs,
             max_root_tasks=max_root,
-            busy=busy,
-            parents=parents,
+            busy_tasks=busy,
+            busy_parents=parents,
         ),
         places,
         st.dictionaries(names, st.just(NEEDS), max_size=5),
@@ -135,16 +135,16 @@ def test_whoever_starts_passes_every_gate_and_all_others_have_a_reason(found, ar
         chosen = choice.task
         assert find_denial(chosen, around) is None
         assert chosen.finishing or no_room(chosen) is None
-        where = around.places[chosen.id]
-        assert where.ready and not where.paused and chosen.id not in around.busy
-        assert chosen.attempt or chosen.finishing or chosen.id not in around.needs
+        where = around.placements[chosen.id]
+        assert where.ready and not where.paused and chosen.id not in around.busy_tasks
+        assert chosen.attempt or chosen.finishing or chosen.id not in around.dependency_denials
         if not chosen.finishing:
-            assert around.max_runs <= 0 or around.runs < around.max_runs
+            assert around.max_runs <= 0 or around.active_runs < around.max_runs
         if is_root(chosen):
-            assert around.max_root_tasks <= 0 or around.running < around.max_root_tasks
+            assert around.max_root_tasks <= 0 or around.running_roots < around.max_root_tasks
     else:
-        assert set(choice.held) == {each.id for each in found}
-    for held in choice.held.values():
+        assert set(choice.denials) == {each.id for each in found}
+    for held in choice.denials.values():
         assert held.why or held.gate in (HomeGate.TIME, HomeGate.CHILDREN)
 
 
@@ -164,8 +164,8 @@ def test_nobody_of_a_later_class_goes_before_one_who_could_start(found, around):
         if first is PriorityClass.NEW and around.max_root_tasks > 0:
             assert chosen.order == min(each.order for each in rivals)
         else:
-            least = min(around.served.get(each.project, 0) for each in rivals)
-            assert around.served.get(chosen.project, 0) == least
+            least = min(around.last_turns.get(each.project, 0) for each in rivals)
+            assert around.last_turns.get(chosen.project, 0) == least
             same = [each for each in rivals if each.project == chosen.project]
             assert chosen.order == min(each.order for each in same)
 
@@ -176,7 +176,7 @@ def test_projects_take_turns(projects):
     served: dict[str, int] = {}
     order = []
     for turn in range(1, len(projects) + 1):
-        chosen = choose_next(waiting, yard(served=served)).task
+        chosen = choose_next(waiting, yard(last_turns=served)).task
         waiting = [each for each in waiting if each is not chosen]
         served[chosen.project] = turn
         order.append(chosen.project)
@@ -223,15 +223,15 @@ def test_a_wait_that_began_in_the_future_is_over(ahead, wait):
 @pytest.mark.parametrize(
     ("around", "gate"),
     [
-        ({"busy": frozenset({"t1"})}, HomeGate.OPEN_RUN),
-        ({"places": {}}, HomeGate.WATCHED),
-        ({"places": {"t1": place(ready=False)}}, HomeGate.READY),
-        ({"places": {"t1": place(paused="By ann.")}}, HomeGate.PAUSED),
-        ({"full": GateDenial(HomeGate.DISK, "It is full.", "Free some.")}, HomeGate.DISK),
-        ({"empty": {"t1": EMPTY}}, HomeGate.BUDGET),
-        ({"needs": {"t1": NEEDS}}, HomeGate.DEPENDENCIES),
-        ({"running": 2, "max_root_tasks": 2}, HomeGate.ROOT_TASKS),
-        ({"runs": 2, "max_runs": 2}, HomeGate.RUNS),
+        ({"busy_tasks": frozenset({"t1"})}, HomeGate.OPEN_RUN),
+        ({"placements": {}}, HomeGate.WATCHED),
+        ({"placements": {"t1": place(ready=False)}}, HomeGate.READY),
+        ({"placements": {"t1": place(paused="By ann.")}}, HomeGate.PAUSED),
+        ({"disk_denial": GateDenial(HomeGate.DISK, "It is full.", "Free some.")}, HomeGate.DISK),
+        ({"budget_denials": {"t1": EMPTY}}, HomeGate.BUDGET),
+        ({"dependency_denials": {"t1": NEEDS}}, HomeGate.DEPENDENCIES),
+        ({"running_roots": 2, "max_root_tasks": 2}, HomeGate.ROOT_TASKS),
+        ({"active_runs": 2, "max_runs": 2}, HomeGate.RUNS),
     ],
 )
 def test_each_gate_holds_and_says_why(around, gate):
@@ -243,13 +243,13 @@ def test_each_gate_holds_and_says_why(around, gate):
 
 def test_our_own_part_needs_no_agent_and_no_place_for_one():
     done = task(state=TaskState.PARKED, finishing=True)
-    assert find_denial(done, yard(runs=9, max_runs=9)) is None
+    assert find_denial(done, yard(active_runs=9, max_runs=9)) is None
     assert choose_next([done], yard(), no_room).task is done
 
 
 def test_children_of_a_task_take_no_root_place_and_go_before_new_ones():
     new, child = task(1), task(2, parent_task="t9", issue_number=None)
-    full = yard(running=1, max_root_tasks=1)
+    full = yard(running_roots=1, max_root_tasks=1)
     assert find_denial(new, full).gate is HomeGate.ROOT_TASKS
     assert find_denial(child, full) is None
     assert choose_next([new, child], yard()).task is child
@@ -263,19 +263,19 @@ def test_a_task_that_is_done_waits_for_its_children_as_long_as_they_work_or_for_
         wake_at=at(300),
         reason="So.",
     )
-    held = find_denial(waiting, yard(parents=frozenset({"t1"})))
+    held = find_denial(waiting, yard(busy_parents=frozenset({"t1"})))
     assert (held.gate, held.why) == (HomeGate.CHILDREN, "So.")
     assert find_denial(waiting, yard()) is None
-    assert find_denial(waiting, yard(parents=frozenset({"t1"}), now=held.until)) is None
+    assert find_denial(waiting, yard(busy_parents=frozenset({"t1"}), now=held.until)) is None
 
 
 def test_work_that_has_begun_is_not_held_by_a_later_dependency():
     begun = task(state=TaskState.RETRYING, attempt=1)
-    assert find_denial(begun, yard(needs={"t1": NEEDS})) is None
+    assert find_denial(begun, yard(dependency_denials={"t1": NEEDS})) is None
 
 
 def test_where_root_tasks_are_counted_they_start_as_they_came():
     first, second = task(1, project="barn"), task(2, project="field")
     served = {"barn": 9, "field": 1}
-    assert choose_next([second, first], yard(served=served)).task is second
-    assert choose_next([second, first], yard(served=served, max_root_tasks=5)).task is first
+    assert choose_next([second, first], yard(last_turns=served)).task is second
+    assert choose_next([second, first], yard(last_turns=served, max_root_tasks=5)).task is first

@@ -54,7 +54,7 @@ def test_without_a_sandbox_that_was_asked_for_nothing_runs(town, monkeypatch, tm
     town.agent = {"kind": "scripted", "script": str(town.script), "sandbox": "bubblewrap"}
     number = town.person(ALICE).file("Notes", "agent:small-job")
     with town.service() as service:
-        service.look()
+        service.poll()
         task = service.task(number, TaskState.PARKED)
         (run,) = service.until(lambda: [run for run in service.runs(task) if run.outcome])
     assert run.outcome == "config" and "not allowed here" in task.reason

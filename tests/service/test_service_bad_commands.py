@@ -131,7 +131,7 @@ def test_settings_and_tokens_that_cannot_be_used(desk: Desk) -> None:
     # After all these, the same command does its work.
     desk.settings()
     done = desk.hostler("run", one)
-    assert (done.code, "awaits review" in done.out) == (0, True), done
+    assert (done.code, "in review" in done.out) == (0, True), done
 
 
 def test_homes_that_cannot_be_written(desk: Desk, tmp_path: Path) -> None:

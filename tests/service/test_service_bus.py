@@ -82,14 +82,14 @@ def test_a_question_on_the_bus_is_asked_on_github_and_its_answer_comes_back(town
     alice = town.person(ALICE)
     with town.service() as service:
         number = alice.file("Paint it", "agent:small-job")
-        service.look()
+        service.poll()
         service.task(number, TaskState.RUNNING)
         asked = service.until(
             lambda: [c for c in alice.comments(number) if "Which colour?" in c["body"]]
         )
         assert len(asked) == 1
         alice.say(number, "Blue.")
-        service.look()
+        service.poll()
         service.until(lambda: alice.pulls())
         (pull,) = alice.pulls()
         assert alice.read("colour", pull["head"]["ref"]) == "Blue. github:alice"
@@ -120,14 +120,14 @@ def test_a_question_in_the_last_moment_is_asked_once_and_its_answer_is_for_the_n
     alice = town.person(ALICE)
     with town.service() as service:
         number = alice.file("Paint it", "agent:small-job")
-        service.look()
+        service.poll()
         first = service.task(number, TaskState.AWAITING_FEEDBACK)
         service.rested()
         (text,) = asked(alice, number)
         assert "is at work" not in text
         pull = service.until(lambda: service.task(number).pr_number)
         alice.say(pull, "Blue.")
-        service.look()
+        service.poll()
         service.until(lambda: service.task(number).turn == 2)
         service.rested()
         assert len(service.runs(first)) == 2 and len(asked(alice, number)) == 1
@@ -149,11 +149,11 @@ def test_words_that_the_agent_did_not_read_on_its_bus_are_for_its_next_turn(town
     alice = town.person(ALICE)
     with town.service() as service:
         number = alice.file("Paint it", "agent:small-job")
-        service.look()
+        service.poll()
         task = service.task(number, TaskState.RUNNING)
         service.until(lambda: asked(alice, number))
         alice.say(number, "Blue.")
-        service.look()
+        service.poll()
         service.until(lambda: ("USER", "Blue.") in messages(town, task))
         pipe.write_text("go")
         service.until(lambda: service.task(number).turn == 2)
@@ -170,7 +170,7 @@ def test_a_question_that_was_asked_while_no_service_was_there_is_carried_at_the_
     alice = town.person(ALICE)
     with town.service() as service:
         number = alice.file("Paint it", "agent:small-job")
-        service.look()
+        service.poll()
         task = service.task(number, TaskState.RUNNING)
         service.until(lambda: service.runs(task)[0].state == "running")
         service.runner.leave()

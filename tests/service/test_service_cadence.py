@@ -65,7 +65,7 @@ def test_by_turns_a_webhook_waits_for_nobody(fleet: MakeFleet):
     town = fleet("a", "b", "c", poll_cadence="turn", poll_interval_seconds=10)
     service = town.service()
     town.turn(service)
-    service.look_at("octo/c")
+    service.poll_repository_soon("octo/c")
     town.turn(service)
     assert town.looks == ["a", "c"]
 
@@ -133,12 +133,12 @@ def test_repositories_that_hang_delay_no_other(fleet: MakeFleet):
 
 
 def test_what_hangs_keeps_only_its_like_waiting():
-    lanes, gate = ThreadPools(), threading.Event()
-    stuck = [lanes.look(gate.wait, slow=True) for _ in range(SLOW_POLL_THREADS * 3)]
-    well = [lanes.look(lambda: True, slow=False) for _ in range(50)]
-    chores = [lanes.chores.submit(lambda: True) for _ in range(5)]
-    assert not wait([*well, *chores], 30).not_done
+    thread_pools, gate = ThreadPools(), threading.Event()
+    stuck = [thread_pools.submit_poll(gate.wait, slow=True) for _ in range(SLOW_POLL_THREADS * 3)]
+    well = [thread_pools.submit_poll(lambda: True, slow=False) for _ in range(50)]
+    maintenance = [thread_pools.maintenance.submit(lambda: True) for _ in range(5)]
+    assert not wait([*well, *maintenance], 30).not_done
     assert not any(one.done() for one in stuck)
     gate.set()
     assert not wait(stuck, 30).not_done
-    lanes.close()
+    thread_pools.close()

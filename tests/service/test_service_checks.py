@@ -75,16 +75,16 @@ def test_looks_that_are_overdue_or_often_late_are_told(yard):
             add_polls(tx, project, polls)
 
     looked("gone", Polls(99, 99, late_since=format_timestamp(yard.clock.now())))
-    assert told(checks.check_polls, yard) == [(CheckStatus.OK, "0 looks in the last day")]
+    assert told(checks.check_polls, yard) == [(CheckStatus.OK, "0 polls in the last day")]
     looked("barn", Polls(100, 0, 2, late_since=format_timestamp(yard.clock.now())))
     (late,) = told(checks.check_polls, yard)
     assert late == (
         CheckStatus.WARNING,
-        "98.0% of 100 looks of the last day were in time and whole",
+        "98.0% of 100 polls of the last day were on time and complete",
     )
     with service_at(yard.home):
         ((status, evidence),) = told(checks.check_polls, yard)
-    assert status is CheckStatus.WARNING and "a look at barn is due" in evidence
+    assert status is CheckStatus.WARNING and "the poll of barn is overdue" in evidence
 
 
 # -- clock, memory, version -------------------------------------------------------------------
@@ -132,9 +132,9 @@ def test_work_that_waits_for_a_service_is_told(yard):
     yard.task("first", TaskState.QUEUED)
     yard.task("over", TaskState.DONE)
     ((status, evidence),) = told(checks.check_tasks, yard)
-    assert status is CheckStatus.WARNING and evidence.startswith("1 task(s) wait")
+    assert status is CheckStatus.WARNING and evidence.startswith("1 task(s) are waiting")
     with service_at(yard.home):
-        assert told(checks.check_tasks, yard) == [(CheckStatus.OK, "nothing stands still")]
+        assert told(checks.check_tasks, yard) == [(CheckStatus.OK, "no stalled tasks")]
 
 
 def test_a_task_that_nobody_works_on_is_told(yard):
@@ -144,7 +144,7 @@ def test_a_task_that_nobody_works_on_is_told(yard):
     yard.clock.advance(HOUR)
     with service_at(yard.home):
         ((status, evidence),) = told(checks.check_tasks, yard)
-    assert status is CheckStatus.WARNING and evidence.startswith(f"{task.id}: said to run")
+    assert status is CheckStatus.WARNING and evidence.startswith(f"{task.id}: marked as running")
 
 
 def test_a_gate_that_holds_for_days_is_told_with_those_it_holds(yard):
@@ -159,7 +159,7 @@ def test_a_gate_that_holds_for_days_is_told_with_those_it_holds(yard):
     with service_at(yard.home):
         ((status, evidence),) = told(checks.check_tasks, yard)
     assert status is CheckStatus.WARNING
-    assert evidence == "a, b, c and 1 more: at the gate cap for 50 h"
+    assert evidence == "a, b, c and 1 more: waiting at the gate cap for 50 h"
 
 
 MOMENTS = st.integers(0, 10 * 86_400)
@@ -227,7 +227,7 @@ def marked(yard, name: str, state: RunState, mark: str) -> subprocess.Popen[byte
 
 
 def test_processes_of_runs_that_are_over_are_told_and_ended_and_no_others(yard):
-    assert told(checks.check_runs, yard) == [(CheckStatus.OK, "no process outlived its run")]
+    assert told(checks.check_runs, yard) == [(CheckStatus.OK, "no orphaned processes")]
     mark = uuid.uuid4().hex
     stray = marked(yard, "ended", RunState.ENDED, f"{mark}%_ended")
     living = marked(yard, "living", RunState.RUNNING, f"{mark}-living")
@@ -235,9 +235,9 @@ def test_processes_of_runs_that_are_over_are_told_and_ended_and_no_others(yard):
     foreign = subprocess.Popen(["sleep", "1000"], env={**os.environ, "HOSTLER_MARK": mark})
     try:
         found = told(checks.check_runs, yard)
-        assert found == [(CheckStatus.WARNING, "1 process(es) of ended, which is over, live on")]
+        assert found == [(CheckStatus.WARNING, "1 process(es) of the ended run ended still exist")]
         assert list(checks.kill_orphaned_processes(context(yard))) == [
-            "1 process(es) of ended were ended"
+            "ended 1 process(es) of ended"
         ]
         assert stray.wait(10) != 0
         assert living.poll() is None and foreign.poll() is None
@@ -307,7 +307,7 @@ def test_only_places_of_the_dead_are_given_back(yard):
         acquire(tx, LeaseRequest("ours", "stable"), policy, here)
         acquire(tx, LeaseRequest("theirs", "stable"), policy, dead)
     done = list(checks.release_dead_leases(context(yard)))
-    assert done == ["1 lease(s) of the dead were given back"]
+    assert done == ["released 1 lease(s) of processes that have ended"]
     with yard.store.read() as tx:
         assert [lease.lease for lease in all_leases(tx)] == ["ours"]
     assert list(checks.release_dead_leases(context(yard))) == []

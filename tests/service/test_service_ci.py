@@ -36,13 +36,13 @@ def test_failing_ci_comes_back_with_its_log_and_is_mended(found_town):
     ci(town, "failure", "step one\nthe cause is on line 7\n")
     number = town.person(ALICE).file("Write notes", "agent:small-job")
     with town.service() as service:
-        service.look()
+        service.poll()
         first = service.task(number, TaskState.AWAITING_FEEDBACK)
         ci(town, "success")
 
         def mended() -> Task | None:
             # Head, then runs: what a look finds is news for the next.
-            service.look()
+            service.poll()
             found = service.task(number)
             return found if found.turn > first.turn else None
 
@@ -51,6 +51,6 @@ def test_failing_ci_comes_back_with_its_log_and_is_mended(found_town):
         (pull,) = town.person(ALICE).pulls()
         # Only an agent that was shown the log has written this.
         assert town.person(ALICE).read("seen.md", pull["head"]["ref"]) == "ci"
-        service.look()
+        service.poll()
         service.rested()
         assert service.task(number).state is TaskState.AWAITING_FEEDBACK

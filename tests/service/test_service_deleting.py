@@ -23,19 +23,19 @@ def test_the_checkout_of_a_failed_task(found_town, play):
     town: Town = found_town(play=play)
     with town.service() as service:
         order = TaskSubmission("stable", "Write.", "ann", repo_full_name=REPO, max_restarts=1)
-        with service.house.store.write(*SCOPES) as tx:
+        with service.app.store.write(*SCOPES) as tx:
             task = submit_task(tx, order)
 
         def failed() -> bool:
-            with service.house.store.read() as tx:
+            with service.app.store.read() as tx:
                 return require_task(tx, task.id).state is TaskState.FAILED
 
         service.until(failed, "its failure")
         service.rested()
         checkout = town.home / "checkouts" / "stable" / task.id
         assert checkout.is_dir()
-        done = delete_tasks(town.home, service.house.store, [task.id])
-        with service.house.store.read() as tx:
+        done = delete_tasks(town.home, service.app.store, [task.id])
+        with service.app.store.read() as tx:
             assert find_task(tx, task.id) is None
     folder = town.home / "projects" / "stable" / "tasks" / task.id
     assert not folder.exists()
@@ -55,19 +55,19 @@ def test_words_about_a_deleted_task_break_nothing_and_it_can_begin_again(town):
         service.rested()
         pull = service.task(number).pr_number
         alice("PATCH", f"/pulls/{pull}", state="closed")
-        service.look()
+        service.poll()
         stopped = service.task(number, TaskState.STOPPED)
         service.rested()
-        delete_tasks(town.home, service.house.store, [stopped.id])
+        delete_tasks(town.home, service.app.store, [stopped.id])
         assert service.all_tasks() == []
         alice.say(pull, "What became of this?")
         alice.say(number, "And of this?")
         other = alice.file("More notes", "agent:small-job")
-        service.look()
+        service.poll()
         service.task(other, TaskState.AWAITING_FEEDBACK)
         service.rested()
         assert "service_defect" not in service.lines.getvalue()
-        wanted = parse_issue_reference(service.house.settings, f"{REPO}#{number}")
-        start_issue_task(service.house, wanted, None)
+        wanted = parse_issue_reference(service.app.settings, f"{REPO}#{number}")
+        start_issue_task(service.app, wanted, None)
         again = service.task(number, TaskState.AWAITING_FEEDBACK)
         assert again.id != stopped.id

@@ -35,13 +35,13 @@ def test_an_issue_waits_for_the_merge_of_another_and_for_githubs_own_list(town):
         }
         assert task.pr_number or service.task(first).pr_number
         bob.merge(service.task(first).pr_number)
-        service.look()
+        service.poll()
         service.task(first, TaskState.DONE)
         assert service.task(second).state is TaskState.QUEUED
         alice("PATCH", f"/issues/{blocker}", state="closed")
         barn("PATCH", f"/issues/{foreign}", state="closed")
-        service.look()
-        with service.house.store.write("tasks") as tx:
+        service.poll()
+        with service.app.store.write("tasks") as tx:
             # What was seen of another repository's issue is asked again after five minutes.
             note_issue(tx, RepoName("alice", "barn"), foreign, CLOSED)
         service.task(second, TaskState.AWAITING_FEEDBACK)

@@ -74,18 +74,18 @@ def test_a_home_without_space_is_told_and_goes_on_when_there_is_some(
         town = rough(Plot("field", agent=gate.agent()), Plot("meadow"))
         with town.service() as service:
             town.file("field")
-            service.look()
+            service.poll()
             with gate.held():
                 service.until(lambda: written(service))
                 empty_wal(town.home / "hostler.db")
                 filler = fill(disk)
                 town.file("meadow")
-                service.look()
+                service.poll()
                 service.until(lambda: any("No space is left" in line for line in service.told))
                 # A look at the disk may have been first: "has 0.0 MB free", and what to do.
                 assert [line for line in service.told if "Free some space" not in line] == []
                 filler.unlink()
-            service.look()
+            service.poll()
             for name in ("field", "meadow"):
                 service.until(in_state(service, name, REVIEW), name)
             service.rested()
@@ -101,7 +101,7 @@ def test_a_database_that_somebody_holds_is_waited_for(
     town = rough(Plot("field", agent=gate.agent()), Plot("meadow"))
     with town.service() as service:
         town.file("field")
-        service.look()
+        service.poll()
         with gate.held():
             service.until(lambda: written(service))
             argv = [sys.executable, "-c", HOLD, str(town.home / "hostler.db")]
@@ -109,7 +109,7 @@ def test_a_database_that_somebody_holds_is_waited_for(
             assert holder.stdout is not None and holder.stdin is not None
             assert holder.stdout.readline() == b"held\n"
             town.file("meadow")
-            service.look()
+            service.poll()
         # The agent is done, and its end cannot be stored.
         service.until(lambda: any(line.startswith("field: ") for line in service.told))
         # A writer that waited behind others of this process names this process first.
@@ -119,7 +119,7 @@ def test_a_database_that_somebody_holds_is_waited_for(
         holder.stdin.close()
         assert holder.wait() == 0
         holder.stdout.close()
-        service.look()
+        service.poll()
         for name in ("field", "meadow"):
             service.until(in_state(service, name, REVIEW), name)
         service.rested()

@@ -88,7 +88,7 @@ class Draining(RuleBasedStateMachine):
         left = self._operation() if self.gone else None
         log = LogDestinations(self.clock, None, terminal=StringIO()).log
         self.drain = RestartDrain(self.store, ServiceLog(log), self.clock)
-        self.drain.came_back()
+        self.drain.report_finished_restart()
         if left is not None:
             # Done only if the thing that was asked for has happened.
             done = left.step in (Step.READY, Step.UPDATED)
@@ -109,7 +109,7 @@ class Draining(RuleBasedStateMachine):
             if request_restart(tx, "ann", row):
                 add_command(tx, row)
 
-    @precondition(lambda self: not self.gone and not self.drain.wanted())
+    @precondition(lambda self: not self.gone and not self.drain.is_requested())
     @rule()
     def work_begins(self) -> None:
         self.pending += 1
@@ -126,8 +126,8 @@ class Draining(RuleBasedStateMachine):
     @precondition(lambda self: not self.gone)
     @rule()
     def a_turn(self) -> None:
-        wanted = self.drain.wanted()
-        if self.drain.look(self.pending, TIMEOUT):
+        wanted = self.drain.is_requested()
+        if self.drain.advance(self.pending, TIMEOUT):
             assert wanted and self.pending == 0
             self.gone = True
 
@@ -176,18 +176,18 @@ def test_what_a_busy_database_keeps_from_being_told_is_told_later_and_nothing_be
         drain = RestartDrain(store, ServiceLog(log, told.append), clock)
         with store.write(*RESTART_SCOPES) as tx:
             request_restart(tx, "ann")
-        assert drain.look(0, TIMEOUT)
+        assert drain.advance(0, TIMEOUT)
         again = RestartDrain(store, ServiceLog(log, told.append), clock)
         with monkeypatch.context() as patch:
             patch.setattr(store, "write", refuse)
-            again.came_back()
-        assert again.wanted() and "busy" in told[-1]
-        assert not again.look(0, TIMEOUT) and not again.wanted()
+            again.report_finished_restart()
+        assert again.is_requested() and "busy" in told[-1]
+        assert not again.advance(0, TIMEOUT) and not again.is_requested()
         assert told[-1].startswith("The restart failed.")
         # Told once, and no drain was begun for it.
-        again.look(0, TIMEOUT)
+        again.advance(0, TIMEOUT)
         assert len([line for line in told if "restart failed" in line]) == 1
-        assert len([line for line in told if "was asked for" in line]) == 1
+        assert len([line for line in told if "Restart requested" in line]) == 1
 
 
 def test_nothing_begins_while_a_restart_is_under_way():
@@ -197,7 +197,7 @@ def test_nothing_begins_while_a_restart_is_under_way():
         with store.write(*RESTART_SCOPES) as tx:
             request_restart(tx, "ann")
         with store.read() as tx:
-            assert "nothing begins until then" in restart_denial(tx)
+            assert "nothing starts before" in restart_denial(tx)
 
 
 def refuse(*_scopes: str) -> None:

@@ -49,7 +49,9 @@ class Fair:
 
     def next(self, waiting: list[Task], now: datetime = NOW) -> Task:
         places = {one.id: Placement(one.project, "helper", "command", "pool", 9) for one in waiting}
-        yard = AdmissionSnapshot(now, places, served=dict(self.served), joins_first=JOINS_FIRST)
+        yard = AdmissionSnapshot(
+            now, places, last_turns=dict(self.served), promotion_wait=JOINS_FIRST
+        )
         chosen = choose_next(waiting, yard).task
         assert chosen is not None
         ended, weight = self.served.get(chosen.project, 0), self.weights[chosen.project]

@@ -39,7 +39,7 @@ def admitted(state: PoolState, policy: str, *, adaptive: bool = True) -> str | N
         ready = set(settings.repo)
         found = Admission(
             AdmissionDeps(store, settings, lambda: told, lambda: ready, lambda: here)
-        ).next()
+        ).admit_next()
         return found.run.agent if found else None
 
 

@@ -51,12 +51,12 @@ def test_without_a_commit_no_row_is_read(stage):
     follower = TaskFollower(store, told.append)
     task = stage.put()
     for _ in range(5):
-        follower.look()
+        follower.report_changes()
     assert store.reads == 1 and len(told) == 1 and task.id in told[0]
     become(stage, task.id, TaskState.RUNNING)
     for _ in range(5):
-        follower.look()
-    assert store.reads == 2 and "at work" in told[1]
+        follower.report_changes()
+    assert store.reads == 2 and "running" in told[1]
 
 
 def test_a_look_that_failed_is_made_again(stage):
@@ -65,9 +65,9 @@ def test_a_look_that_failed_is_made_again(stage):
     stage.put()
     store.busy = True
     with pytest.raises(StoreBusy):
-        follower.look()
+        follower.report_changes()
     store.busy = False
-    follower.look()
+    follower.report_changes()
     assert len(told) == 1
 
 
@@ -75,22 +75,22 @@ def test_the_end_of_a_task_is_told_once(stage):
     told = []
     follower = TaskFollower(stage.store, told.append)
     task, other = stage.put(), stage.put()
-    follower.look()
+    follower.report_changes()
     become(stage, task.id, TaskState.DONE)
-    follower.look()
+    follower.report_changes()
     become(stage, other.id, TaskState.RUNNING)
-    follower.look()
-    assert told[2:] == [f"{task.id}  task: done", f"{other.id}  task: at work"]
+    follower.report_changes()
+    assert told[2:] == [f"{task.id}  task: done", f"{other.id}  task: running"]
 
 
 def test_only_those_that_are_named_are_told_of(stage):
     told = []
     task, other = stage.put(), stage.put()
     follower = TaskFollower(stage.store, told.append, {task.id})
-    follower.look()
+    follower.report_changes()
     become(stage, other.id, TaskState.DONE)
     become(stage, task.id, TaskState.DONE)
-    follower.look()
+    follower.report_changes()
     assert len(told) == 2 and all(line.startswith(f"{task.id} ") for line in told)
 
 
@@ -99,13 +99,13 @@ def test_what_is_not_told_is_no_news(stage):
     follower = TaskFollower(stage.store, told.append)
     task = stage.put()
     become(stage, task.id, TaskState.RUNNING)
-    follower.look()
+    follower.report_changes()
     with stage.store.write("tasks") as tx:
         before = require_task(tx, task.id)
         # While an agent is at work, its line has no reason in it.
         change_task(tx, before, replace(before, reason="Tried again.", note="Something else."))
-    follower.look()
-    assert told == [f"{task.id}  task: at work"]
+    follower.report_changes()
+    assert told == [f"{task.id}  task: running"]
 
 
 def test_only_what_has_changed_is_read_whole(stage, monkeypatch):
@@ -116,7 +116,7 @@ def test_only_what_has_changed_is_read_whole(stage, monkeypatch):
     )
     follower = TaskFollower(stage.store, lambda _: None)
     task, *others = [stage.put() for _ in range(5)]
-    follower.look()
+    follower.report_changes()
     become(stage, task.id, TaskState.RUNNING)
-    follower.look()
+    follower.report_changes()
     assert sorted(read[0]) == sorted(one.id for one in (task, *others)) and read[1] == [task.id]

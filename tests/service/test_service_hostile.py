@@ -83,7 +83,7 @@ def test_no_setting_of_an_agent_runs_its_code_as_us_or_sends_our_work_elsewhere(
         require_traps(yard, service)
         for pull in pulls.values():
             alice("PATCH", f"/pulls/{pull}", state="closed")
-        service.look()
+        service.poll()
         service.until(lambda: not any((yard.town.home / "checkouts" / "stable").iterdir()))
         yard.require_untouched()
         yard.require_no_leak(service)
@@ -189,7 +189,7 @@ def require_links_pushed_as_links(yard: Yard, service: Service) -> None:
     links = re.findall(r"^120000 .*\t(.*)$", listed, re.MULTILINE)
     assert set(links) == LINKS == {line.split("\t")[1] for line in listed.splitlines()}
     yard.person("PATCH", f"/pulls/{yard.pull(service, 'links_to_our_files')}", state="closed")
-    service.look()
+    service.poll()
     service.until(lambda: not yard.checkout(service, "links_to_our_files").exists())
 
 
@@ -241,9 +241,9 @@ def test_a_checkout_that_is_not_as_we_made_it_is_blocked_and_can_be_started_anew
             # As the comment says: look at the folder, remove it, start the task again.
             shutil.rmtree(yard.checkout(service, name), ignore_errors=True)
             wanted = parse_issue_reference(
-                service.house.settings, f"alice/stable#{yard.numbers[name]}"
+                service.app.settings, f"alice/stable#{yard.numbers[name]}"
             )
-            start_issue_task(service.house, wanted, None)
+            start_issue_task(service.app, wanted, None)
         assert set(yard.settle(service).values()) == {REVIEW}
         yard.require_no_leak(service)
 
@@ -261,7 +261,7 @@ def test_a_last_word_that_cannot_be_written_loses_the_run_and_not_the_service(ya
 def test_an_agent_that_speaks_for_another_task_changes_nothing_of_its_work(yard: Yard) -> None:
     with yard.town.service() as service:
         yard.file("waits_for_the_meddler")
-        service.look()
+        service.poll()
         victim = service.task(yard.numbers["waits_for_the_meddler"], TaskState.RUNNING)
         service.until(lambda: service.runs(victim)[0].state == "running")
         yard.file("meddles_with_others")

@@ -32,7 +32,7 @@ def lines():
 
 
 @pytest.fixture
-def journal(told, lines):
+def service_log(told, lines):
     return ServiceLog(LogDestinations(SystemClock(), None, terminal=lines).log, told.append)
 
 
@@ -40,33 +40,33 @@ def job(name: str) -> WorkerJob:
     return WorkerJob(name, "stable", lambda: None, lambda: None)
 
 
-def test_the_same_trouble_of_a_run_is_told_once_until_it_has_ended(journal, told):
+def test_the_same_trouble_of_a_run_is_told_once_until_it_has_ended(service_log, told):
     for _ in range(3):
-        journal.troubled(job("r1"), FULL)
-    journal.troubled(job("r2"), FULL)
+        service_log.troubled(job("r1"), FULL)
+    service_log.troubled(job("r2"), FULL)
     assert told == ["stable: No space is left. Free some."] * 2
-    journal.ended(job("r1"))
-    journal.troubled(job("r1"), FULL)
+    service_log.ended(job("r1"))
+    service_log.troubled(job("r1"), FULL)
     assert len(told) == 3
 
 
-def test_another_trouble_is_told(journal, told):
-    journal.troubled(job("r1"), FULL)
-    journal.troubled(job("r1"), StoreFull("Nothing is left."))
+def test_another_trouble_is_told(service_log, told):
+    service_log.troubled(job("r1"), FULL)
+    service_log.troubled(job("r1"), StoreFull("Nothing is left."))
     assert len(told) == 2
 
 
-def test_trouble_of_the_service_is_no_defect(journal, told, lines):
+def test_trouble_of_the_service_is_no_defect(service_log, told, lines):
     for _ in range(3):
-        journal.broke(FULL)
+        service_log.broke(FULL)
     assert told == ["Hostler: No space is left. Free some."]
     assert "service_troubled" in lines.getvalue() and "Traceback" not in lines.getvalue()
 
 
-def test_a_defect_is_told_each_time_and_logged_with_its_traceback(journal, told, lines):
+def test_a_defect_is_told_each_time_and_logged_with_its_traceback(service_log, told, lines):
     for _ in range(2):
-        journal.broke(ZeroDivisionError("by zero"))
-    assert len(told) == 2 and "defect" in told[0]
+        service_log.broke(ZeroDivisionError("by zero"))
+    assert len(told) == 2 and "Defect" in told[0]
     assert "service_defect" in lines.getvalue()
 
 
@@ -80,31 +80,34 @@ def held(minute: int) -> FinishedPoll:
     return FinishedPoll("stable", WATCH, PollResult(error=error), error, held=True)
 
 
-def test_a_look_that_we_held_back_is_told_once_and_is_not_called_reached(journal, told, lines):
+def test_a_look_that_we_held_back_is_told_once_and_is_not_called_reached(service_log, told, lines):
     for minute in range(5):
-        journal.looked(held(minute), {})
+        service_log.poll_finished(held(minute), {})
     assert len(told) == 1 and "alice/stable: Did not send" in told[0]
     assert lines.getvalue().count("repo_poll_held") == 1
     assert "service_repo_polled" not in lines.getvalue()
-    journal.looked(FinishedPoll("stable", WATCH, PollResult()), {})
+    service_log.poll_finished(FinishedPoll("stable", WATCH, PollResult()), {})
     assert told[1:] == ["alice/stable: reached again."]
 
 
-def test_a_full_disk_is_told_once_and_so_is_that_it_has_room_again(journal, told, lines):
+def test_a_full_disk_is_told_once_and_so_is_that_it_has_room_again(service_log, told, lines):
     for free in (3, 2, 1):
-        journal.full(f"The disk has {free} MB free.")
+        service_log.full(f"The disk has {free} MB free.")
     for _ in range(2):
-        journal.full("")
+        service_log.full("")
     assert told == [
         f"The disk has 3 MB free. {DISK_FULL_REMEDY}",
-        "There is room on disk again: work begins as before.",
+        "Disk space is free again; work continues.",
     ]
     assert lines.getvalue().count("disk_low") == lines.getvalue().count("disk_free") == 1
 
 
-def test_a_prompt_that_cannot_be_used_is_told_once(journal, told, lines):
+def test_a_prompt_that_cannot_be_used_is_told_once(service_log, told, lines):
     for _ in range(3):
-        journal.prompt_refused("o/r", "x.md is empty.")
-    journal.prompt_refused("o/r", "y.md is empty.")
-    assert told == ["o/r: x.md is empty. Ours is used.", "o/r: y.md is empty. Ours is used."]
+        service_log.prompt_refused("o/r", "x.md is empty.")
+    service_log.prompt_refused("o/r", "y.md is empty.")
+    assert told == [
+        "o/r: x.md is empty. Using the built-in prompt.",
+        "o/r: y.md is empty. Using the built-in prompt.",
+    ]
     assert lines.getvalue().count("prompt_refused") == 2

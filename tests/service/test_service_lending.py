@@ -49,7 +49,7 @@ child = hostler('task', 'submit', {child!r}).stdout.strip()
 tell('child', child)
 waiter = subprocess.Popen(['hostler', 'task', 'wait', child], stderr=subprocess.PIPE, text=True)
 for line in waiter.stderr:
-    if 'lent' in line:
+    if 'releases its slot' in line:
         tell('waiter', str(waiter.pid))
 tell('ended', str(waiter.wait()))
 {after}
@@ -83,7 +83,7 @@ done()
     parent = stead.submit(prompt)
     other = stead.submit(f"{NOTE}('other begins\\n'); done()")
     said = stead.told("waited")
-    assert said.startswith("0 ") and "is lent while it waits" in said
+    assert said.startswith("0 ") and "releases its slot while it waits" in said
     stead.reach(other, "done")
     stead.end(service)
     found = {task.title: task for task in stead.tasks()}
@@ -219,7 +219,7 @@ done()
     told = (stead.yard / "waits").read_text()
     first, second = both
     assert f"dependency cycle detected: {second} -> {first} -> {second}" in told
-    assert "0 The place of this run is lent" in told
+    assert "0 This run releases its slot" in told
     stead.end(service)
 
 

@@ -53,5 +53,5 @@ def test_a_crowd_gets_as_many_tokens_as_there_are():
 
 @pytest.mark.parametrize("capacity", [0, -1])
 def test_a_capacity_that_lets_nothing_run_is_refused(capacity):
-    with pytest.raises(ValueError, match="let nothing run"):
+    with pytest.raises(ValueError, match="capacity must be at least 1"):
         GlobalWorkLimiter(capacity)

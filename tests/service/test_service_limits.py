@@ -28,11 +28,11 @@ steps = [{{ mark_done = true }}]
 
 
 def explained(service, task):
-    house = service.house
-    policy = read_policy(house.home, house.settings)
-    inquiry = ExplainInputs(house.store, house.settings, policy, read_host(), Presence())
-    with house.store.read() as tx:
-        return explain_task(tx, inquiry, require_task(tx, task.id))
+    app = service.app
+    policy = read_policy(app.home, app.settings)
+    inputs = ExplainInputs(app.store, app.settings, policy, read_host(), Presence())
+    with app.store.read() as tx:
+        return explain_task(tx, inputs, require_task(tx, task.id))
 
 
 def test_other_tasks_wait_for_the_pool_and_the_operator_opens_it(found_town):
@@ -43,11 +43,11 @@ def test_other_tasks_wait_for_the_pool_and_the_operator_opens_it(found_town):
         other = put(service, order(town, "Tidy up."))
         service.until(lambda: service.all_tasks()[1].gate == "parked")
         found = explained(service, other)
-        assert found.held is not None and found.held.gate == "parked"
-        assert "Pool anthropic is parked until" in found.held.why
-        assert "hostler governor resume --provider anthropic" in found.held.remedy
-        assert found.held.until is not None and service.runs(other) == []
-        with service.house.store.write("admission") as tx:
+        assert found.denial is not None and found.denial.gate == "parked"
+        assert "Pool anthropic is parked until" in found.denial.why
+        assert "hostler governor resume --provider anthropic" in found.denial.remedy
+        assert found.denial.until is not None and service.runs(other) == []
+        with service.app.store.write("admission") as tx:
             assert resume(tx, "anthropic")
         reach(service, other, TaskState.DONE)
         # Its own wait is its own: the operator opened the pool, not the task.
@@ -79,5 +79,5 @@ def test_the_end_of_all_requeues_counts_no_attempt_either(found_town):
     with town.service() as service:
         over = reach(service, put(service, order(town, "Spend it.")), TaskState.BLOCKED)
         assert over.attempt == 0 and over.reason.startswith("rate-limited requeues exhausted")
-        with service.house.store.write(*SCOPES) as tx:
+        with service.app.store.write(*SCOPES) as tx:
             assert require_task(tx, over.id).gate == ""

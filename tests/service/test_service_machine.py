@@ -36,7 +36,7 @@ from hostler.runs.outcome import RunEnding
 from hostler.service.context import SERVICE_PURPOSE, Presence
 from hostler.service.scheduling.admission import ADMISSION_SCOPES, Admission, AdmissionDeps
 from hostler.service.scheduling.dispatch import DemandReporter
-from hostler.service.scheduling.explain import ExplainInputs, find_holding_gate
+from hostler.service.scheduling.explain import ExplainInputs, find_task_denial
 from hostler.service.scheduling.gates import PriorityClass, find_denial, priority_class
 from hostler.store.engine.locks import Holder as Process
 from hostler.store.governor import Holder, all_leases
@@ -88,10 +88,10 @@ class House(RuleBasedStateMachine):
     def service(self) -> tuple[int, Admission]:
         pid = next(self.pids)
         here = HostView(process(pid), 10**6, self.alive)
-        office = AdmissionDeps(
+        deps = AdmissionDeps(
             self.store, self.settings(), self.policy, lambda: set(PROJECTS), lambda: here
         )
-        return pid, Admission(office)
+        return pid, Admission(deps)
 
     def settings(self) -> Settings:
         repos = {
@@ -153,16 +153,18 @@ class House(RuleBasedStateMachine):
     def admit(self, service) -> bool:
         pid, admission = service
         with self.store.read() as tx:
-            yard = admission.yard(tx)
+            yard = admission.read_snapshot(tx)
             waiting = tasks_in(tx, (TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED))
             free = [task for task in waiting if find_denial(task, yard) is None]
             held = read_blockers(tx, waiting)
             before = {run.run for run in open_runs(tx)}
-        DemandReporter(admission.office).say(self.clock.monotonic(), admission.survey().yard)
+        DemandReporter(admission.deps).publish(
+            self.clock.monotonic(), admission.evaluate().snapshot
+        )
         # A few of them: each answer is a look at everything.
         asked = waiting[:ASKED]
         told = self.said_to_start(service, asked)
-        granted = admission.next()
+        granted = admission.admit_next()
         new = [] if granted is None or granted.back else [granted.task.id]
         assert told == [task.id for task in asked if task.id in new]
         if granted is None:
@@ -183,16 +185,16 @@ class House(RuleBasedStateMachine):
         assert granted.task.id not in held or granted.task.attempt > 1
         self.first_come(granted.task, free, yard)
         if self.caps["roots"] > 0 and is_root(granted.task):
-            assert yard.running < self.caps["roots"]
+            assert yard.running_roots < self.caps["roots"]
         return True
 
     def said_to_start(self, service, waiting) -> list[str]:
         """What `why` says of everybody who waits: whom does no gate hold?"""
         _, admission = service
-        office = admission.office
-        inquiry = ExplainInputs(self.store, office.settings, self.policy(), office.look(), SERVED)
+        deps = admission.deps
+        inputs = ExplainInputs(self.store, deps.settings, self.policy(), deps.read_host(), SERVED)
         with self.store.read() as tx:
-            return [task.id for task in waiting if find_holding_gate(tx, inquiry, task) is None]
+            return [task.id for task in waiting if find_task_denial(tx, inputs, task) is None]
 
     def first_come(self, task, free, yard) -> None:
         """Among new root tasks that only the governor could hold, the oldest of its project."""

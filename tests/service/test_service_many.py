@@ -39,7 +39,7 @@ def test_runs_in_a_row_leave_nothing_behind(found_town, runs):
 
     with town.service(observe=count) as service:
         number = alice.file("Try", "agent:small-job")
-        service.look()
+        service.poll()
         task = service.until(
             lambda: next(
                 (t for t in service.all_tasks() if t.state is TaskState.AWAITING_FEEDBACK), None
@@ -50,7 +50,7 @@ def test_runs_in_a_row_leave_nothing_behind(found_town, runs):
         assert task.number == number
         found = service.runs(task)
         assert [run.outcome for run in found] == ["crash"] * (runs - 1) + ["success"]
-        with service.house.store.read() as tx:
+        with service.app.store.read() as tx:
             assert live_runs(tx) == []
         # Every process that carried a run's mark is gone, also those in sessions of their own.
         assert started_with(f"HOSTLER_TASK={task.id}") == []

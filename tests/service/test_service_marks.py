@@ -48,13 +48,13 @@ def at_work(service: Service, task: Task) -> Task:
 
 
 def state(service: Service, task: Task) -> TaskState:
-    with service.house.store.read() as tx:
+    with service.app.store.read() as tx:
         return require_task(tx, task.id).state
 
 
 def waits_for(service: Service, task: Task, gate: str) -> Task:
     def seen() -> Task | None:
-        with service.house.store.read() as tx:
+        with service.app.store.read() as tx:
             found = require_task(tx, task.id)
         return found if found.gate == gate else None
 
@@ -65,7 +65,7 @@ def becomes(service: Service, task: Task, wanted: TaskState) -> Task:
     """The task in this state, whatever else is under way."""
 
     def seen() -> Task | None:
-        with service.house.store.read() as tx:
+        with service.app.store.read() as tx:
             found = require_task(tx, task.id)
         return found if found.state is wanted else None
 
@@ -118,7 +118,7 @@ def test_a_folder_in_place_of_the_mark_ends_the_wait_as_an_error(town):
         assert f"Remove the file, then run: hostler task retry {second.id}" in failed.reason
         # And that is what mends it.
         wrong.rmdir()
-        with service.house.store.write(*SCOPES) as tx:
+        with service.app.store.write(*SCOPES) as tx:
             commands.retry_task(tx, require_task(tx, second.id), "ann")
         waits_for(service, second, "dependencies")
 
@@ -165,7 +165,7 @@ def test_whoever_depends_on_an_agent_that_has_said_done_need_not_wait_for_its_ex
     with one_at_work(town, "early") as (service, first):
         second = put(service, order(town, "second", depends_on=(first.id,)))
         at_work(service, second)
-        with service.house.store.read() as tx:
+        with service.app.store.read() as tx:
             assert {run.task_id for run in open_runs(tx)} == {first.id, second.id}
 
 

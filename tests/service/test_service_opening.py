@@ -52,8 +52,8 @@ def test_the_step_alone_says_who_may_change_the_database(tmp_path, monkeypatch, 
     bench = at_step(Bench(tmp_path / "home"), monkeypatch, step)
     assert peek(bench) == step
     if step in (Step.UPDATE, Step.UPDATED):
-        with lock_and_open(bench.home, Settings(), bench.clock) as (house, _):
-            assert bench.operation(house.store).step == step
+        with lock_and_open(bench.home, Settings(), bench.clock) as (app, _):
+            assert bench.operation(app.store).step == step
     else:
         with pytest.raises(StoreOutdated), lock_and_open(bench.home, Settings(), bench.clock):
             pass

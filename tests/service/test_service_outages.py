@@ -39,7 +39,7 @@ def last_words(service: Service) -> list[str]:
 
 def fail_to_look(service: Service, repos: int) -> None:
     """Until every repository could not be looked at."""
-    service.look()
+    service.poll()
 
     def seen() -> bool:
         return sum("reached again" not in line for line in last_words(service)) == repos
@@ -49,7 +49,7 @@ def fail_to_look(service: Service, repos: int) -> None:
 
 def look_again(service: Service) -> None:
     """Until every repository is reached again."""
-    service.look()
+    service.poll()
     service.until(lambda: all("reached again" in line for line in last_words(service)), "looks")
 
 
@@ -61,7 +61,7 @@ def test_a_github_that_is_down_or_talks_nonsense_and_comes_back(
     town = rough(Plot("field", agent=gate.agent()), Plot("meadow"))
     with town.on_a_road() as road, town.service() as service, ExitStack() as outage:
         numbers = {"field": town.file("field")}
-        service.look()
+        service.poll()
         with gate.held():
             service.until(lambda: written(service))
             for nonsense in NONSENSE.values():
@@ -77,7 +77,7 @@ def test_a_github_that_is_down_or_talks_nonsense_and_comes_back(
         look_again(service)
         numbers["meadow"] = town.file("meadow")
         town.clock.jump(100)
-        service.look()
+        service.poll()
         for name in numbers:
             service.until(in_state(service, name, REVIEW), name)
         service.rested()
@@ -102,7 +102,7 @@ def test_a_storm_of_failing_answers_makes_nothing_twice(rough: MakeTown) -> None
             # What may have happened is looked for until GitHub's time says that it has not.
             town.control("/clock", advance=60)
             town.clock.jump(60)
-            service.look()
+            service.poll()
             return False
 
         service.until(seen, "the end of the storm", 100)
@@ -122,14 +122,14 @@ def test_our_own_clock_jumps_and_is_set_right(rough: MakeTown, tmp_path: Path) -
         comments = "/repos/alice/field/issues/comments/*"
         town.control("/faults", kind="status", status=403, method="PATCH", route=comments)
         number = town.file("field")
-        service.look()
+        service.poll()
         service.until(in_state(service, "field", TaskState.PARKED))
         service.until(lambda: not written(service))
         # The task and a write wait for a time tomorrow.
         town.clock.jump(-DAY)
         ready.touch()
         town.file("meadow")
-        service.look()
+        service.poll()
         for name in ("field", "meadow"):
             service.until(in_state(service, name, REVIEW), name)
         service.rested()
@@ -151,7 +151,7 @@ def test_githubs_clock_jumps_and_is_set_right(rough: MakeTown) -> None:
         tasks = settle(service, "meadow")
         service.task(again, REVIEW)
         town.of("meadow", BOB).say(tasks["meadow"].pr_number or 0, "More, please.")
-        service.look()
+        service.poll()
         service.until(lambda: (task_in(service, "meadow") or tasks["meadow"]).turn == 2)
         service.rested()
         require_no_defect(service)

@@ -73,9 +73,9 @@ def test_a_broken_repository_delays_no_other_and_says_so_once(found_town):
     with town.service(more={"gone": broken}) as service:
         service.until(lambda: any("alice/gone" in line for line in service.told))
         for _ in range(3):
-            service.look()
+            service.poll()
             number = alice.file("Notes", "agent:small-job")
-            service.look()
+            service.poll()
             service.task(number, TaskState.AWAITING_FEEDBACK)
         told = [line for line in service.told if "alice/gone" in line]
         assert len(told) == 1
@@ -90,7 +90,7 @@ def test_a_slow_repository_delays_no_other(found_town):
     alice = town.person(ALICE)
     with town.service(more={"barn": barn}) as service:
         number = alice.file("Notes", "agent:small-job")
-        service.look()
+        service.poll()
         service.task(number, TaskState.AWAITING_FEEDBACK)
         assert "alice/barn" not in service.lines.getvalue()
         town.hub.control.delete("/faults").raise_for_status()
@@ -105,10 +105,10 @@ def test_github_down_and_back_again(found_town):
         service.task(number, TaskState.AWAITING_FEEDBACK)
         service.rested()
         town.hub.control.post("/faults", json=down).raise_for_status()
-        service.look()
+        service.poll()
         service.until(lambda: any("alice/stable" in line for line in service.told))
         town.hub.control.delete("/faults").raise_for_status()
-        service.look()
+        service.poll()
         service.until(lambda: "alice/stable: reached again." in service.told)
 
 
@@ -148,11 +148,11 @@ def test_words_are_noticed_while_every_worker_is_busy(found_town):
         service.task(busy, TaskState.RUNNING)
         alice.say(busy, "a word to somebody who works")
         waiting = alice.file("Later", "agent:small-job")
-        service.look()
+        service.poll()
         service.task(waiting, TaskState.QUEUED)
 
         def heard():
-            with service.house.store.read() as tx:
+            with service.app.store.read() as tx:
                 rows = rows_of_thread(tx, RepoName.parse(REPO), busy, "issue_comment")
                 return [row for row in rows if row.consumed_at]
 
@@ -167,7 +167,7 @@ def test_a_quiet_look_writes_nothing(found_town):
 
         def looked():
             before = steps.count("heard")
-            service.look()
+            service.poll()
             service.until(lambda: steps.count("heard") > before, "a look")
 
         number = alice.file("Notes", "agent:small-job")
@@ -193,7 +193,7 @@ def test_one_list_that_github_does_not_give_leaves_the_others_heard(found_town):
     alice = town.person(ALICE)
     with town.service() as service:
         first = alice.file("Notes", "agent:small-job")
-        service.look()
+        service.poll()
         service.task(first, TaskState.AWAITING_FEEDBACK)
         service.rested()
         task = service.task(first)
@@ -201,7 +201,7 @@ def test_one_list_that_github_does_not_give_leaves_the_others_heard(found_town):
         town.hub.control.post("/faults", json={**fault, "count": None}).raise_for_status()
         alice.say(task.pr_number, "Shorter, please.")
         second = alice.file("More notes", "agent:small-job")
-        service.look()
+        service.poll()
         service.task(second, TaskState.AWAITING_FEEDBACK)
         service.until(
             lambda: [c for c in alice.comments(task.pr_number) if "Done: Shorter" in c["body"]],
@@ -216,13 +216,13 @@ def test_an_issue_closed_before_its_task_began_is_no_trouble(found_town):
     alice = town.person(ALICE)
     with town.service() as service:
         busy = alice.file("Busy", "agent:small-job")
-        service.look()
+        service.poll()
         service.task(busy, TaskState.RUNNING)
         waits = alice.file("Waits", "agent:small-job")
-        service.look()
+        service.poll()
         service.task(waits, TaskState.QUEUED)
         alice("PATCH", f"/issues/{waits}", state="closed")
-        service.look()
+        service.poll()
         service.task(waits, TaskState.STOPPED)
     assert not [line for line in service.told if "defect" in line]
 
@@ -238,7 +238,7 @@ class Failing:
         self.result = PollResult(ScanResult(error=error if partly else None), error=error)
         self.looks = 0
 
-    def look(self):
+    def poll(self):
         self.looks += 1
         return self.result
 
@@ -249,7 +249,7 @@ class Failing:
 class AtOnce:
     """Threads that are done before anybody looks; workers of whom nobody is done."""
 
-    def look(self, act, *, slow):
+    def submit_poll(self, act, *, slow):
         done = Future()
         done.set_result(act())
         return done
@@ -260,16 +260,16 @@ class AtOnce:
 
 @pytest.mark.parametrize("partly", [True, False])
 def test_only_a_look_that_fails_as_a_whole_makes_the_next_one_later(partly):
-    clock, looker, threads = FakeClock(), Failing(partly=partly), AtOnce()
-    staff = PollDeps(threads, lambda: None, lambda: None)
-    repo = RepoOrchestrator(looker, PollSchedule(30.0), staff, clock)
+    clock, poller, threads = FakeClock(), Failing(partly=partly), AtOnce()
+    poll_deps = PollDeps(threads, lambda: None, lambda: None)
+    repo = RepoOrchestrator(poller, PollSchedule(30.0), poll_deps, clock)
     told = []
     for _ in range(3600):
         over = repo.poll_once(threads)
         told += [over] if over else []
         clock.advance(1)
-    assert repo.unread and all(look.error is not None for look in told)
-    assert looker.looks >= 115 if partly else looker.looks <= 15
+    assert repo.is_incomplete and all(look.error is not None for look in told)
+    assert poller.looks >= 115 if partly else poller.looks <= 15
 
 
 class Queue:
@@ -278,7 +278,7 @@ class Queue:
     def __init__(self):
         self.waiting, self.slow = [], []
 
-    def look(self, act, *, slow):
+    def submit_poll(self, act, *, slow):
         self.slow.append(slow)
         self.waiting.append((Future(), act))
         return self.waiting[-1][0]
@@ -294,10 +294,10 @@ class Queue:
             future.set_exception(error)
 
 
-def queued(looker):
+def queued(poller):
     clock, threads = FakeClock(), Queue()
-    staff = PollDeps(threads, lambda: None, lambda: None)
-    return clock, threads, RepoOrchestrator(looker, PollSchedule(30.0), staff, clock)
+    poll_deps = PollDeps(threads, lambda: None, lambda: None)
+    return clock, threads, RepoOrchestrator(poller, PollSchedule(30.0), poll_deps, clock)
 
 
 class Well(Failing):
@@ -307,10 +307,10 @@ class Well(Failing):
         super().__init__(partly=False)
         self.result, self.clock, self.seconds = PollResult(), clock, seconds
 
-    def look(self):
+    def poll(self):
         if self.seconds:
             self.clock.advance(self.seconds)
-        return super().look()
+        return super().poll()
 
 
 def test_waiting_for_a_thread_is_no_hanging():
@@ -319,7 +319,7 @@ def test_waiting_for_a_thread_is_no_hanging():
     repo.poll_once(threads)
     threads.work()
     repo.poll_once(threads)
-    repo._looker = Well()
+    repo._poller = Well()
     clock.advance(3600)
     repo.poll_once(threads)
     clock.advance(600)
@@ -332,7 +332,7 @@ def test_waiting_for_a_thread_is_no_hanging():
 
 def test_a_look_that_itself_takes_long_is_slow_the_next_time():
     clock, threads, repo = queued(Well())
-    repo._looker = Well(clock, 6.0)
+    repo._poller = Well(clock, 6.0)
     for _ in range(2):
         repo.poll_once(threads)
         threads.work()
@@ -351,18 +351,18 @@ def refused_by_ourselves(clock):
 def test_a_look_that_our_own_budget_cut_short_has_not_seen_everything(whole):
     clock, threads, repo = queued(Well())
     error = refused_by_ourselves(clock)
-    repo._looker.result = PollResult(ScanResult(error=None if whole else error), error=error)
+    repo._poller.result = PollResult(ScanResult(error=None if whole else error), error=error)
     repo.poll_once(threads)
     threads.work()
     over = repo.poll_once(threads)
     assert over.held and over.error is error and over.failures == 0
-    assert repo.unread and repo.looks_over == 1 and repo.seconds_left() == 40.0
-    repo._looker.result = PollResult()
+    assert repo.is_incomplete and repo.finished_polls == 1 and repo.seconds_left() == 40.0
+    repo._poller.result = PollResult()
     clock.advance(40)
     repo.poll_once(threads)
     threads.work()
     over = repo.poll_once(threads)
-    assert not over.held and not repo.unread
+    assert not over.held and not repo.is_incomplete
 
 
 def test_the_service_holds_a_limit_against_the_account_that_met_it(found_town, monkeypatch):
@@ -376,4 +376,4 @@ def test_the_service_holds_a_limit_against_the_account_that_met_it(found_town, m
     monkeypatch.setattr("hostler.service.wiring.OutboxSender", Known)
     with found_town().service() as service:
         repo = RepoName.parse(REPO)
-        assert asked[0](repo) == service.house.hub.credentials.account(repo) == "token"
+        assert asked[0](repo) == service.app.hub.credentials.account(repo) == "token"

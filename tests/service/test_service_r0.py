@@ -33,14 +33,14 @@ def test_r0_test_2_and_criterion_3_one_executor_works_for_all_repositories(fleet
     town = fleet("barn", "stable", "field", worker_count=3)
     service = town.service()
     tasks = [town.put(name) for name in ("barn", "stable", "field")]
-    executor = service._lasting.pool
+    executor = service._static_parts.pool
     town.turn(service)
     town.started(3)
     # Three repositories, one executor, whose own threads they are.
     assert {town.state(task) for task in tasks} == {TaskState.RUNNING}
     assert len(executor._threads) == 3
     assert all(thread.name.startswith("worker") for thread in executor._threads)
-    assert service._lasting.pool is executor
+    assert service._static_parts.pool is executor
 
 
 def test_r0_test_3_and_criterion_4_never_more_at_work_than_worker_count(fleet: MakeFleet):
@@ -51,7 +51,7 @@ def test_r0_test_3_and_criterion_4_never_more_at_work_than_worker_count(fleet: M
         town.turn(service)
         running = [task for task in tasks if town.state(task) is TaskState.RUNNING]
         town.started(len(running))
-        assert 0 < len(running) <= 2 and service._lasting.limiter.in_flight() <= 2
+        assert 0 < len(running) <= 2 and service._static_parts.limiter.in_flight() <= 2
         town.let_go(service, *running)
     assert town.most == 2
 
@@ -62,13 +62,13 @@ def test_r0_test_4_a_token_is_free_as_soon_as_its_future_is_done(fleet: MakeFlee
     task = town.put("barn")
     town.turn(service)
     town.started(1)
-    limiter, crew = service._lasting.limiter, service._lasting.crew
-    assert (limiter.in_flight(), crew.pending()) == (1, 1)
+    limiter, workers = service._static_parts.limiter, service._static_parts.workers
+    assert (limiter.in_flight(), workers.pending()) == (1, 1)
     town.let_go(service, task)
     # The callback gave it back; the future is pending until the scheduler has reaped it.
-    assert (limiter.in_flight(), crew.pending()) == (0, 1)
+    assert (limiter.in_flight(), workers.pending()) == (0, 1)
     town.turn(service)
-    assert crew.pending() == 0
+    assert workers.pending() == 0
 
 
 def test_r0_test_5_and_criterion_7_a_restart_waits_for_work_of_all_repositories(fleet: MakeFleet):
@@ -82,7 +82,7 @@ def test_r0_test_5_and_criterion_7_a_restart_waits_for_work_of_all_repositories(
     assert not service.restarting and town.operation().status == "pending"
     # Its token is free at once, but only a reap of all repositories ends the drain.
     town.let_go(service, other)
-    assert service._lasting.limiter.in_flight() == 0 and not service.restarting
+    assert service._static_parts.limiter.in_flight() == 0 and not service.restarting
     town.turn(service)
     assert service.restarting and town.operation().status == "running"
     assert town.state(other) is TaskState.DONE
@@ -100,12 +100,12 @@ def test_r0_test_5_what_is_through_but_not_reaped_holds_a_restart_back(fleet: Ma
     town.ask_restart("octo/barn")
     town.turn(service)
     town.let_go(service, task)
-    limiter, crew = service._lasting.limiter, service._lasting.crew
-    assert (limiter.in_flight(), crew.pending()) == (0, 1)
+    limiter, workers = service._static_parts.limiter, service._static_parts.workers
+    assert (limiter.in_flight(), workers.pending()) == (0, 1)
     # As in a turn during which the last worker ends, after all were reaped.
     service._come_to_an_end()
     assert not service.restarting and town.operation().status == "pending"
-    assert crew.reap() == 1
+    assert workers.reap() == 1
     service._come_to_an_end()
     assert service.restarting and town.operation().status == "running"
 
@@ -114,15 +114,15 @@ def test_r0_risk_1_an_admission_that_fails_gives_its_token_back(fleet: MakeFleet
     town = fleet(worker_count=1)
     service = town.service()
     task = town.put("barn")
-    admission = service._parts.enqueuer._admission
+    admission = service._parts.task_dispatcher._admission
 
     def fail(*_: object) -> None:
         raise StoreBusy("somebody", 5.0)
 
     with monkeypatch.context() as patch:
-        patch.setattr(admission, "next", fail)
+        patch.setattr(admission, "admit", fail)
         town.turn(service, 3)
-    assert service._lasting.limiter.in_flight() == 0
+    assert service._static_parts.limiter.in_flight() == 0
     town.turn(service)
     town.started(1)
     town.let_go(service, task)

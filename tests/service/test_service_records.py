@@ -239,7 +239,7 @@ class Looker:
     def __init__(self):
         self.result = PollResult()
 
-    def look(self):
+    def poll(self):
         return self.result
 
     def stretch(self):
@@ -252,7 +252,7 @@ class Threads:
     def __init__(self):
         self.waiting = []
 
-    def look(self, act, *, slow):
+    def submit_poll(self, act, *, slow):
         self.waiting.append((Future(), act))
         return self.waiting[-1][0]
 
@@ -267,16 +267,18 @@ class Threads:
 class Yard:
     """One repository that is looked at every 30 s, and the book of its looks."""
 
-    def __init__(self, *, by_turns=False):
-        self.clock, self.threads, self.looker = FakeClock(), Threads(), Looker()
-        staff = PollDeps(self.threads, lambda: None, lambda: None)
-        self.repo = RepoOrchestrator(self.looker, PollSchedule(30.0, by_turns), staff, self.clock)
+    def __init__(self, *, round_robin=False):
+        self.clock, self.threads, self.poller = FakeClock(), Threads(), Looker()
+        poll_deps = PollDeps(self.threads, lambda: None, lambda: None)
+        self.repo = RepoOrchestrator(
+            self.poller, PollSchedule(30.0, round_robin), poll_deps, self.clock
+        )
         self.book = PollCounter(self.clock)
 
     def turn(self):
         look = self.repo.poll_once(self.threads)
         if look is not None:
-            self.book.note(look, self.repo.rhythm.interval)
+            self.book.note(look, self.repo.schedule.interval)
         return look
 
     def look(self, seconds=0.0):
@@ -301,12 +303,12 @@ def test_a_look_is_as_late_as_it_is_over_after_it_was_due():
 
 
 def test_one_who_is_called_is_late_from_the_call_on():
-    yard = Yard(by_turns=True)
+    yard = Yard(round_robin=True)
     yard.turn()
     assert not yard.threads.waiting and yard.repo.waiting() == 0
-    yard.repo.hasten()
+    yard.repo.poll_soon()
     yard.clock.advance(3.0)
-    yard.repo.hasten()
+    yard.repo.poll_soon()
     assert yard.repo.waiting() == 3.0
     assert yard.look(1.0).lag == 4.0
 
@@ -314,7 +316,7 @@ def test_one_who_is_called_is_late_from_the_call_on():
 def test_late_and_failed_looks_are_counted_as_such():
     yard = Yard()
     yard.look(31.0)
-    yard.looker.result = PollResult(
+    yard.poller.result = PollResult(
         error=GitHubPollingError("a/b", "issues", ServerFailed("GET /x", 502))
     )
     yard.clock.advance(600)

@@ -75,7 +75,7 @@ class File:
 
     def look(self, seconds: float = FILE_CHECK_SECONDS):
         self.clock.advance(seconds)
-        return self.watched.look()
+        return self.watched.read_change()
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_what_was_written_before_anybody_looked_is_noticed(file):
     file.write(12)
     watched = SettingsFile(file.path, in_force, file.load, file.clock)
     file.clock.advance(FILE_CHECK_SECONDS)
-    found = watched.look()
+    found = watched.read_change()
     assert found is not None and found.taken == ("runtime.worker_count",)
 
 
@@ -113,7 +113,7 @@ def test_a_file_that_was_replaced_by_one_of_the_same_size_is_noticed(file, tmp_p
 
 
 def test_whoever_asks_has_it_read_at_once(file):
-    file.watched.ask()
+    file.watched.request_reload()
     found = file.look(0.0)
     assert (found.taken, found.waiting, file.reads) == ((), (), 1)
 
@@ -132,7 +132,7 @@ def test_mistakes_change_nothing_and_are_raised_once_for_each_change(file):
 
 def swap(town: Fleet, service: ServiceRunner, settings: Settings) -> None:
     """The settings are now these, and the watcher has seen it."""
-    service._changes.append(merge_settings(service.house.settings, settings))
+    service._changes.append(merge_settings(service.app.settings, settings))
     town.turn(service)
 
 
@@ -162,7 +162,7 @@ def test_a_look_under_way_is_not_begun_a_second_time(fleet: MakeFleet):
     assert town.looks == ["barn"]
     town.hanging.pop("barn").set()
     town.turn(service)
-    assert not service.unreached() and town.logged("service_repo_polled") == 1
+    assert not service.unreached_repositories() and town.logged("service_repo_polled") == 1
 
 
 def test_more_and_fewer_workers(fleet: MakeFleet):
@@ -173,7 +173,7 @@ def test_more_and_fewer_workers(fleet: MakeFleet):
     town.started(1)
     swap(town, service, settings_of("barn", "stable", worker_count=3))
     town.started(2)
-    assert service._lasting.limiter.capacity() == 3
+    assert service._static_parts.limiter.capacity() == 3
     # Fewer: nobody is interrupted, and nobody begins until below.
     swap(town, service, settings_of("barn", "stable", worker_count=1))
     assert len(town.at_work) == 3
@@ -190,8 +190,8 @@ def test_keys_that_need_a_restart_are_named_and_keep_their_value(fleet: MakeFlee
     town = fleet("barn", log_retention_days=14)
     service = town.service()
     swap(town, service, settings_of("barn", log_retention_days=3))
-    assert service.house.settings.runtime.log_retention_days == 14
-    assert "Only after a restart: runtime.log_retention_days." in town.told
+    assert service.app.settings.runtime.log_retention_days == 14
+    assert "Effective after a restart: runtime.log_retention_days." in town.told
 
 
 def test_a_swap_that_cannot_be_made_leaves_everything_as_it_was(fleet: MakeFleet):
@@ -203,7 +203,7 @@ def test_a_swap_that_cannot_be_made_leaves_everything_as_it_was(fleet: MakeFleet
     caps.write_text("{ nonsense")
     before = service._parts
     swap(town, service, settings_of("field", worker_count=5))
-    assert service._parts is before and service._lasting.limiter.capacity() == 1
+    assert service._parts is before and service._static_parts.limiter.capacity() == 1
     # It works on meanwhile.
     task = town.put("barn")
     town.turn(service)
@@ -211,7 +211,7 @@ def test_a_swap_that_cannot_be_made_leaves_everything_as_it_was(fleet: MakeFleet
     assert town.state(task) is TaskState.RUNNING
     caps.unlink()
     town.turn(service)
-    assert list(service.house.settings.repo) == ["field"]
+    assert list(service.app.settings.repo) == ["field"]
 
 
 def test_a_change_outlasts_a_busy_database(fleet: MakeFleet, monkeypatch):
@@ -224,11 +224,11 @@ def test_a_change_outlasts_a_busy_database(fleet: MakeFleet, monkeypatch):
         raise busy
 
     with monkeypatch.context() as patch:
-        patch.setattr(service._parts.demander, "drop", refuse)
+        patch.setattr(service._parts.demand_reporter, "withdraw", refuse)
         swap(town, service, settings_of("barn", worker_count=5))
-        assert service._lasting.limiter.capacity() == 1
+        assert service._static_parts.limiter.capacity() == 1
     town.turn(service)
-    assert service._lasting.limiter.capacity() == 5
+    assert service._static_parts.limiter.capacity() == 5
 
 
 def test_wrong_settings_are_told_once_and_end_nothing(fleet: MakeFleet, tmp_path: Path):
@@ -242,13 +242,13 @@ def test_wrong_settings_are_told_once_and_end_nothing(fleet: MakeFleet, tmp_path
         service.reload()
         service._watch_settings()
     town.turn(service)
-    assert len([line for line in town.told if "stay as they were" in line]) == 1
-    assert list(service.house.settings.repo) == ["barn"]
+    assert len([line for line in town.told if "not reloaded" in line]) == 1
+    assert list(service.app.settings.repo) == ["barn"]
     path.write_text("[runtime]\nworker_count = 3\n")
     service.reload()
     service._watch_settings()
     town.turn(service)
-    assert service._lasting.limiter.capacity() == 3 and not service.house.settings.repo
+    assert service._static_parts.limiter.capacity() == 3 and not service.app.settings.repo
 
 
 class Credentials:
@@ -264,23 +264,23 @@ def test_desks_are_renewed_without_asking_github_where_the_name_stays(tmp_path, 
     asked: list[str] = []
     monkeypatch.setattr(RepositoryNames, "know", lambda names, project: asked.append(project))
 
-    def house(settings: Settings) -> AppContext:
+    def app(settings: Settings) -> AppContext:
         return AppContext(tmp_path, settings, store=None, hub=Hub(), environment={"PATH": "/bin"})
 
-    desks = RepoContexts(house(settings_of("barn", "stable", "field")))
-    made = {name: desks.of(name) for name in ("barn", "stable", "field")}
+    repo_contexts = RepoContexts(app(settings_of("barn", "stable", "field")))
+    made = {name: repo_contexts.of(name) for name in ("barn", "stable", "field")}
     repos = settings_of("barn", "stable").repo
     wanted = {
         "barn": repos["barn"].model_copy(update={"required_tests": ["make test"]}),
         "stable": repos["stable"].model_copy(update={"name": "renamed"}),
     }
-    after = desks.renewed(house(settings_of("barn").model_copy(update={"repo": wanted})))
+    after = repo_contexts.renewed(app(settings_of("barn").model_copy(update={"repo": wanted})))
     # A renamed one is asked about before anything of it is done; one that went is gone.
     assert after.ready() == {"barn"} and len(asked) == 3
     barn = after.of("barn")
     assert barn.settings.required_tests == ["make test"] and barn.mirror is made["barn"].mirror
     # Whoever is at work goes on with the desk it has.
-    assert made["barn"].settings.required_tests == [] and desks.of("barn") is made["barn"]
+    assert made["barn"].settings.required_tests == [] and repo_contexts.of("barn") is made["barn"]
     assert len(asked) == 3
 
 
@@ -305,5 +305,5 @@ def test_whoever_asks_while_it_is_looked_is_heard_at_the_next_look(tmp_path):
     file = SettingsFile(path, Settings(), Settings, clock)
     file._asked = Late()
     clock.advance(FILE_CHECK_SECONDS)
-    assert file.look() is None
-    assert file.look() is not None
+    assert file.read_change() is None
+    assert file.read_change() is not None

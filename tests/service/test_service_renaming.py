@@ -43,7 +43,7 @@ def test_after_a_rename_nothing_is_done_twice_and_nothing_is_lost(found_town):
         task = service.task(number, TaskState.AWAITING_FEEDBACK)
         pull = service.until(lambda: service.task(number).pr_number)
         alice.say(pull, "Please add a line.")
-        service.look()
+        service.poll()
         service.until(lambda: len(ours(alice, pull)) == 1)
         service.task(number, TaskState.AWAITING_FEEDBACK)
     rename(town)
@@ -51,8 +51,8 @@ def test_after_a_rename_nothing_is_done_twice_and_nothing_is_lost(found_town):
     alice.say(pull, "And another.")
     with town.service(more=renamed()) as service:
         service.until(lambda: len(ours(alice, pull)) == 2)
-        service.look()
-        with service.house.store.read() as tx:
+        service.poll()
+        with service.app.store.read() as tx:
             (only,) = tasks_in(tx, tuple(TaskState))
             assert (only.id, only.repo_full_name, only.project) == (task.id, NEW, "stable")
             for table in tables_with_a_repository():
@@ -62,7 +62,7 @@ def test_after_a_rename_nothing_is_done_twice_and_nothing_is_lost(found_town):
         replies = ours(alice, pull)
         assert ["Please add a line." in replies[0], "And another." in replies[1]] == [True, True]
         alice.merge(pull)
-        service.look()
+        service.poll()
         service.task(number, TaskState.DONE)
     assert (town.home / "mirrors/alice/meadow.git").is_dir()
     assert not (town.home / "mirrors/alice/stable.git").exists()
@@ -97,7 +97,7 @@ def town_section():
 
 
 def known(service):
-    with service.house.store.read() as tx:
+    with service.app.store.read() as tx:
         return known_repositories(tx)
 
 
@@ -109,9 +109,9 @@ def test_a_rename_is_taken_up_while_an_agent_works(found_town, tmp_path):
         with gate.held():
             service.task(number, TaskState.RUNNING)
             rename(town)
-            new = merge_settings(service.house.settings, town.settings(renamed()))
+            new = merge_settings(service.app.settings, town.settings(renamed()))
             service.runner._changes.append(new)
-            service.look()
+            service.poll()
             service.until(lambda: [str(one.name) for one in known(service)] == [NEW])
         assert service.task(number, TaskState.AWAITING_FEEDBACK).repo_full_name == NEW
         service.until(lambda: town.person(ALICE, NEW).pulls())
@@ -126,9 +126,9 @@ def test_a_section_that_means_another_repository_when_an_agent_is_done(found_tow
     with town.service() as service:
         with gate.held():
             service.task(number, TaskState.RUNNING)
-            new = merge_settings(service.house.settings, town.settings(barn))
+            new = merge_settings(service.app.settings, town.settings(barn))
             service.runner._changes.append(new)
-            service.look()
+            service.poll()
             service.until(lambda: len(known(service)) == 2)
         task = service.task(number, TaskState.STOPPED)
         assert task.reason == f"[repo.stable] now names alice/barn instead of {REPO}."
@@ -146,7 +146,7 @@ def test_both_names_in_the_settings_are_told_of_and_the_old_one_goes_on(found_to
     with town.service(more=again) as service:
         service.until(lambda: any("are one repository" in line for line in service.told))
         other = town.person(ALICE, NEW).file("More notes", "agent:small-job")
-        service.look()
+        service.poll()
         assert service.task(other).project == "stable"
         told = [line for line in service.told if "is now" in line]
         assert told == [f"{REPO} is now {NEW}: change its name in [repo.stable], and keep that id."]

@@ -99,7 +99,7 @@ CLOSED = {
 def test_requeued_work_passes_admission_like_all_other(stage, gate):
     with CLOSED[gate](stage):
         again, new = sent_back(stage, 0), stage.put()
-        assert [stage.why(task.id).held.gate for task in (again, new)] == [gate, gate]
+        assert [stage.why(task.id).denial.gate for task in (again, new)] == [gate, gate]
         assert stage.next() is None
     granted = stage.next()
     assert granted.task.id == again.id

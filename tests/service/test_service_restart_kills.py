@@ -25,7 +25,7 @@ from hostler.store.engine.backend import find_place
 from hostler.store.engine.locks import HomeLock
 
 KILL = ["sh", "-c", "kill -9 $PPID"]
-AT_WORK = f"Hostler {__version__} is at work."
+AT_WORK = f"Hostler {__version__} is running."
 
 
 @cache

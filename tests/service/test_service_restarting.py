@@ -106,7 +106,9 @@ def test_the_last_word_about_an_update_is_stored_however_long_that_takes(scene, 
     assert scene.store.refusals == 0 and scene.became == []
     assert scene.bench.answer(scene.store) == ("failed", f"The restart failed: {why}")
     # The program that goes on has nothing else to tell.
-    RestartDrain(scene.store, scene.bench.journal(), scene.bench.clock).came_back()
+    RestartDrain(
+        scene.store, scene.bench.service_log(), scene.bench.clock
+    ).report_finished_restart()
     assert scene.row() == (status, why)
 
 
@@ -149,8 +151,8 @@ def test_a_secret_in_a_plain_variable_stops_the_update_and_nothing_else(scene):
 def test_only_what_was_asked_for_and_happened_is_done(step):
     done, words = judge_restart(step, "1.2")
     assert done == (step in (Step.READY, Step.UPDATED))
-    assert words.endswith("Hostler 1.2 is at work.") and done == (
-        words == "Hostler 1.2 is at work."
+    assert words.endswith("Hostler 1.2 is running.") and done == (
+        words == "Hostler 1.2 is running."
     )
 
 

@@ -31,12 +31,12 @@ def test_a_quiet_turn_reads_nothing_whatever_is_stored(fleet: MakeFleet):
     town.turn(service, 3)
     town.started(1)
     recorded(town)
-    service.look_now()
+    service.poll_all_soon()
     town.turn(service)
     before = reads()
     for _ in range(3):
         town.clock.advance(0.1)
-        service.look_now()
+        service.poll_all_soon()
         town.turn(service)
     assert reads() == before > 0 and len(town.looks) == 10
     assert town.state(busy) is TaskState.RUNNING
@@ -60,7 +60,7 @@ def test_a_place_that_is_free_again_is_news(fleet: MakeFleet):
     town.started(1)
     town.let_go(service, first)
     # Its commit was seen already, and its end was not.
-    service._rows.look()
+    service._rows.has_changed()
     town.turn(service)
     town.started(1)
     assert town.state(second) is TaskState.RUNNING

@@ -18,8 +18,8 @@ from hostler.governor.holders import read_host
 from hostler.governor.leases import acquire
 from hostler.governor.policy import read_policy
 from hostler.service.context import open_context
-from hostler.service.runner import GOVERNOR_CHECK_SECONDS, ServiceRunner
-from hostler.service.scheduling.admission import QueuedRuns
+from hostler.service.runner import ServiceRunner
+from hostler.service.scheduling.admission import RECHECK_SECONDS, QueuedRuns
 from hostler.service.scheduling.workers import WorkerJob
 from hostler.service.service_log import ServiceLog
 from hostler.service.wiring import ServiceMode
@@ -37,7 +37,7 @@ WAITS = "while not pathlib.Path('go').exists():\n    time.sleep(0.05)\n" + SAY_D
 
 def logged(service: Service, event: str) -> list[dict[str, object]]:
     """Lines of the log with this event."""
-    folder = service.house.home / "logs"
+    folder = service.app.home / "logs"
     lines = [line for file in folder.glob("*.jsonl") for line in file.read_text().splitlines()]
     return [found for line in lines if (found := json.loads(line))["event"] == event]
 
@@ -64,7 +64,7 @@ def test_a_running_task_that_nobody_works_on_goes_back_to_its_place(town: Town):
     with town.service() as service:
         # By then it has looked for what an earlier one left: this task is none of that.
         service.until(lambda: logged(service, "service_started"))
-        with service.house.store.write(*SCOPES) as tx:
+        with service.app.store.write(*SCOPES) as tx:
             task = submit_running(tx, order(town))
         done = reach(service, task, TaskState.DONE)
         assert outcomes(service, done) == ["success"] and done.attempt == 1
@@ -84,9 +84,12 @@ def test_a_task_with_a_worker_is_never_called_lost(town: Town):
     with town.service() as service:
         first = put(service, order(town))
         service.until(lambda: service.runs(first))
-        with service.house.store.write(*SCOPES) as tx:
+        with service.app.store.write(*SCOPES) as tx:
             old = require_task(tx, first.id)
-        assert service.runner._parts.minder.lost() == [] and old.state is TaskState.RUNNING
+        assert (
+            service.runner._parts.run_monitor.find_lost_tasks() == []
+            and old.state is TaskState.RUNNING
+        )
         (town.root / "folder" / "go").touch()
         reach(service, first, TaskState.DONE)
         assert logged(service, "task_found_lost") == []
@@ -138,8 +141,8 @@ def idle(town: Town) -> Iterator[ServiceRunner]:
     """A runner whose turns are the test's to make."""
     clock = SystemClock()
     logging = LogDestinations(clock, town.home / "logs", terminal=StringIO())
-    with open_context(town.home, town.settings(), clock) as house:
-        yield ServiceRunner(house, clock, ServiceLog(logging.log), ServiceMode(polls=False))
+    with open_context(town.home, town.settings(), clock) as app:
+        yield ServiceRunner(app, clock, ServiceLog(logging.log), ServiceMode(polls=False))
     logging.close()
 
 
@@ -150,28 +153,28 @@ def test_a_turn_that_fails_pauses_longer_each_time_and_begins_anew_after_a_good_
         raise RuntimeError("a full disk")
 
     with monkeypatch.context() as patch:
-        patch.setattr(idle._parts.minder, "look", broken)
+        patch.setattr(idle._parts.run_monitor, "check_runs", broken)
         assert [idle._turn() for _ in range(8)] == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
     idle._turn()
     idle._rows.forget()
     with monkeypatch.context() as patch:
-        patch.setattr(idle._parts.minder, "look", broken)
+        patch.setattr(idle._parts.run_monitor, "check_runs", broken)
         assert idle._turn() == 2.0
 
 
 def test_a_worker_that_is_free_causes_a_pass_though_nothing_was_stored(idle: ServiceRunner):
     idle._turn()
     idle._turn()
-    assert not idle._parts.enqueuer.is_stale
+    assert not idle._parts.task_dispatcher.is_stale
     # After a pass that found all workers busy, and before anybody commits anything.
-    idle._lasting.limiter.force()
-    idle._lasting.crew.start(WorkerJob("r1", "stable", lambda: None, lambda: None))
+    idle._static_parts.limiter.force()
+    idle._static_parts.workers.start(WorkerJob("r1", "stable", lambda: None, lambda: None))
     # Its callbacks are over when the pool is.
-    idle._lasting.pool.shutdown()
-    assert idle._parts.enqueuer.is_stale
-    idle._lasting.crew.reap()
+    idle._static_parts.pool.shutdown()
+    assert idle._parts.task_dispatcher.is_stale
+    idle._static_parts.workers.reap()
     idle._turn()
-    assert not idle._parts.enqueuer.is_stale
+    assert not idle._parts.task_dispatcher.is_stale
 
 
 def test_what_is_tried_again_wakes_the_service(idle: ServiceRunner):
@@ -185,35 +188,35 @@ def test_a_live_agent_whose_lease_was_lost_has_it_again(idle: ServiceRunner, tow
     with town.service() as service:
         task = put(service, order(town))
         (run,) = service.until(lambda: [r for r in service.runs(task) if r.state == "running"])
-        with service.house.store.write("admission") as tx:
+        with service.app.store.write("admission") as tx:
             assert remove_lease(tx, run.run)
-        service.runner._parts.minder.hold_place(run)
-        with service.house.store.read() as tx:
+        service.runner._parts.run_monitor.restore_lease(run)
+        with service.app.store.read() as tx:
             found = find_lease(tx, run.run)
         assert found is not None and found.attached_at
         (town.root / "folder" / "go").touch()
         reach(service, task, TaskState.DONE)
-        with service.house.store.read() as tx:
+        with service.app.store.read() as tx:
             assert find_lease(tx, run.run) is None
 
 
 def test_while_the_governor_holds_somebody_it_is_asked_again_soon(idle: ServiceRunner, town: Town):
     """Other programs end, and an operator raises a cap: nobody commits anything then."""
     idle._turn()
-    assert (idle._shortest(None) or 0.0) > GOVERNOR_CHECK_SECONDS
+    assert (idle._shortest(None) or 0.0) > RECHECK_SECONDS
     caps = town.home / "governor.json"
     caps.write_text('{"pools": {"anthropic": {"max_global_agents": 1}}}')
-    store = idle.house.store
+    store = idle.app.store
     with store.write("admission") as tx:
         acquire(
             tx, LeaseRequest("other", "field"), read_policy(town.home, town.settings()), read_host()
         )
     with store.write(*SCOPES) as tx:
         task = submit_task(tx, order(town))
-        # Of an issue: marks of tasks by hand are looked at in the same rhythm.
+        # Of an issue: marks of tasks by hand are looked at in the same schedule.
         asked = replace(task, project="stable", repo_full_name=REPO, issue_number=1)
         change_task(tx, task, asked)
-    assert 0 < (idle._turn() or 0.0) <= GOVERNOR_CHECK_SECONDS
+    assert 0 < (idle._turn() or 0.0) <= RECHECK_SECONDS
     with store.read() as tx:
         assert require_task(tx, task.id).gate == "cap"
 
@@ -227,7 +230,7 @@ def test_when_all_workers_are_busy_the_gates_before_them_are_still_named(town: T
         next_ = put(service, order(town))
 
         def gates() -> list[str]:
-            with service.house.store.read() as tx:
+            with service.app.store.read() as tx:
                 return [require_task(tx, task.id).gate for task in (held, next_)]
 
         service.until(lambda: gates() == ["dependencies", "workers"], "the gates")
@@ -239,29 +242,29 @@ def test_a_start_that_fails_half_way_leaves_nobody_at_work(town: Town, monkeypat
     """Whoever has the lock after us must be alone."""
     agent(town, SAY_DONE)
     told: list[str] = []
-    with open_context(town.home, town.settings(), SystemClock()) as house:
-        journal = ServiceLog(
+    with open_context(town.home, town.settings(), SystemClock()) as app:
+        service_log = ServiceLog(
             LogDestinations(SystemClock(), None, terminal=StringIO()).log, told.append
         )
-        runner = ServiceRunner(house, SystemClock(), journal)
+        runner = ServiceRunner(app, SystemClock(), service_log)
 
         def fail() -> None:
             raise StoreBusy("the database", 5.0)
 
-        monkeypatch.setattr(runner._drain, "came_back", fail)
+        monkeypatch.setattr(runner._drain, "report_finished_restart", fail)
         with pytest.raises(StoreBusy):
             runner.run()
-        assert runner._lasting.outgoing.leave(0)
+        assert runner._static_parts.outgoing.leave(0)
         assert runner._leaving.is_set()
         with pytest.raises(RuntimeError):
-            runner._lasting.pool.submit(print)
+            runner._static_parts.pool.submit(print)
 
 
 def test_a_start_that_fails_before_anybody_works_can_be_left(town: Town, monkeypatch):
     agent(town, SAY_DONE)
-    with open_context(town.home, town.settings(), SystemClock()) as house:
-        journal = ServiceLog(LogDestinations(SystemClock(), None, terminal=StringIO()).log)
-        runner = ServiceRunner(house, SystemClock(), journal)
+    with open_context(town.home, town.settings(), SystemClock()) as app:
+        service_log = ServiceLog(LogDestinations(SystemClock(), None, terminal=StringIO()).log)
+        runner = ServiceRunner(app, SystemClock(), service_log)
         busy = StoreBusy("the database", 5.0)
 
         def fail(*_: object) -> None:

@@ -115,10 +115,10 @@ def granted_to_the_fallback(stage, settings):
     with stage.store.write("admission") as tx:
         park(tx, "main", stage.clock.now() + timedelta(hours=1), "The window is spent.")
     here = stage.here(1)
-    office = AdmissionDeps(
+    deps = AdmissionDeps(
         stage.store, settings, stage.policy, lambda: set(settings.repo), lambda: here
     )
-    granted = Admission(office).next()
+    granted = Admission(deps).admit_next()
     assert granted is not None and granted.task.id == task.id
     assert (granted.run.agent, granted.run.pool) == ("spare", "other")
     return granted.run

@@ -49,7 +49,7 @@ def silent(_run):
 
 def look(stage, activity=silent, histories=None):
     with stage.store.read() as tx:
-        return read_snapshot(tx, stage.inquiry(), activity, histories)
+        return read_snapshot(tx, stage.inputs(), activity, histories)
 
 
 @pytest.fixture
@@ -72,18 +72,18 @@ def test_the_queue_says_of_every_task_what_why_says_and_begins_with_whom_admissi
             with store.write(*ADMISSION_SCOPES) as tx:
                 park(tx, "p", clock.now() + timedelta(hours=1), "used up")
         with store.read() as tx:
-            seen = read_snapshot(tx, stage.inquiry(), silent)
+            seen = read_snapshot(tx, stage.inputs(), silent)
             told = {
-                task.id: explain_task(tx, stage.inquiry(), task)
+                task.id: explain_task(tx, stage.inputs(), task)
                 for task in tasks_in(tx, WAITING_STATES)
             }
         assert {one.task.id for one in seen.queue} == set(told)
         for one in seen.queue:
-            assert (one.held, one.since) == (told[one.task.id].held, told[one.task.id].since)
+            assert (one.denial, one.since) == (told[one.task.id].denial, told[one.task.id].since)
         assert [one.position for one in seen.queue] == list(range(1, len(seen.queue) + 1))
         granted = stage.next()
         expected = [] if granted is None or granted.back else [granted.task.id]
-        assert [one.task.id for one in seen.queue if one.held is None] == expected
+        assert [one.task.id for one in seen.queue if one.denial is None] == expected
         assert json.loads(json.dumps(seen.as_json()))["queue_total"] == len(told)
 
 

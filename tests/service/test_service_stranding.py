@@ -75,9 +75,9 @@ def test_who_waits_for_its_own_alone_waits_on(family):
 def test_each_vain_wait_is_told_once(seen):
     told: list[str] = []
     coming = iter([family for family in seen for _ in range(2)])
-    lookout = UnservedWaitMonitor(lambda: next(coming), told.append)
+    wait_monitor = UnservedWaitMonitor(lambda: next(coming), told.append)
     for family in seen:
-        assert lookout.look() is is_deadlocked(family)
+        assert wait_monitor.check() is is_deadlocked(family)
         before = len(told)
-        lookout.look()
+        wait_monitor.check()
         assert len(told) == before

@@ -97,7 +97,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path):
+def repo_context(tmp_path):
     clock = FakeClock()
     with database(clock) as store:
         yield Desk(tmp_path / "home", store, clock)
@@ -106,12 +106,12 @@ def desk(tmp_path):
 # -- names ----------------------------------------------------------------------------------
 
 
-def test_a_task_is_meant_by_its_id_or_a_beginning_that_is_its_own(desk):
-    first = desk.task("Sweep the yard")
-    second = desk.task("Sweep the yard")
-    desk.clock.advance(86_400)
-    third = desk.task("Mend the fence")
-    with desk.store.read() as tx:
+def test_a_task_is_meant_by_its_id_or_a_beginning_that_is_its_own(repo_context):
+    first = repo_context.task("Sweep the yard")
+    second = repo_context.task("Sweep the yard")
+    repo_context.clock.advance(86_400)
+    third = repo_context.task("Mend the fence")
+    with repo_context.store.read() as tx:
         # The first one's id is the beginning of the second's, and still means the first.
         assert second.id == f"{first.id}-2"
         assert resolve_task(tx, first.id).id == first.id
@@ -128,25 +128,25 @@ def test_a_task_is_meant_by_its_id_or_a_beginning_that_is_its_own(desk):
 @pytest.mark.parametrize(
     "text", ["", " ", "2", "202", "nobody", "a\0b", "\udcff", "%", "#", "#12", "a/b#0", "a b#1"]
 )
-def test_what_means_no_task_is_said(desk, text):
-    desk.task()
-    with desk.store.read() as tx, pytest.raises(NoSuchTask) as caught:
+def test_what_means_no_task_is_said(repo_context, text):
+    repo_context.task()
+    with repo_context.store.read() as tx, pytest.raises(NoSuchTask) as caught:
         resolve_task(tx, text)
     assert caught.value.exit_code == 2 and caught.value.remedy
 
 
-def test_a_slip_gets_a_proposal(desk):
-    task = desk.task("Sweep the yard")
-    with desk.store.read() as tx, pytest.raises(NoSuchTask) as caught:
+def test_a_slip_gets_a_proposal(repo_context):
+    task = repo_context.task("Sweep the yard")
+    with repo_context.store.read() as tx, pytest.raises(NoSuchTask) as caught:
         resolve_task(tx, task.id.replace("sweep", "seep"))
     assert f"Did you mean {task.id}?" in caught.value.remedy
 
 
-def test_an_issue_means_its_newest_task(desk):
-    task = desk.task()
-    with desk.store.write(*SUBMIT_SCOPES) as tx:
+def test_an_issue_means_its_newest_task(repo_context):
+    task = repo_context.task()
+    with repo_context.store.write(*SUBMIT_SCOPES) as tx:
         change_task(tx, task, replace(task, repo_full_name="Octo/Stable", issue_number=12))
-    with desk.store.read() as tx:
+    with repo_context.store.read() as tx:
         assert resolve_task(tx, "octo/stable#12").id == task.id
         with pytest.raises(NoSuchTask, match="no task for octo/stable#13"):
             resolve_task(tx, "octo/stable#13")
@@ -155,89 +155,91 @@ def test_an_issue_means_its_newest_task(desk):
 # -- submitting -----------------------------------------------------------------------------
 
 
-def test_it_is_started_if_there_is_room_and_queued_if_not(desk):
-    desk.settings = desk.settings.model_copy(update={"tasks": Tasks(max_concurrent_root_tasks=1)})
-    first, second = desk.take(), desk.take()
+def test_it_is_started_if_there_is_room_and_queued_if_not(repo_context):
+    repo_context.settings = repo_context.settings.model_copy(
+        update={"tasks": Tasks(max_concurrent_root_tasks=1)}
+    )
+    first, second = repo_context.take(), repo_context.take()
     assert (first.standing.status, first.standing.queue_position) == ("started", 0)
     assert (second.standing.status, second.standing.queue_position) == ("queued", 2)
-    assert (second.held.gate, second.held.why) == ("turn", f"{first.task.id} goes first.")
-    desk.begin(first.task)
-    third = desk.take()
+    assert (second.denial.gate, second.denial.why) == ("turn", f"{first.task.id} starts first.")
+    repo_context.begin(first.task)
+    third = repo_context.take()
     assert (third.standing.status, third.standing.queue_position) == ("queued", 2)
-    assert (third.held.gate, third.held.why) == ("root_tasks", "1 of 1 root tasks are under way.")
-    assert desk.take(served=False).standing.queue_position == 3
-    assert (desk.folder(first.task) / "TASK.md").read_text() == "Tidy up.\n"
+    assert (third.denial.gate, third.denial.why) == ("root_tasks", "1 of 1 root tasks are running.")
+    assert repo_context.take(served=False).standing.queue_position == 3
+    assert (repo_context.folder(first.task) / "TASK.md").read_text() == "Tidy up.\n"
 
 
-def workers(desk):
-    desk.configure(runtime=Runtime(memory_floor_mb=0, worker_count=1))
-    desk.begin(desk.task())
+def workers(repo_context):
+    repo_context.configure(runtime=Runtime(memory_floor_mb=0, worker_count=1))
+    repo_context.begin(repo_context.task())
 
 
-def runs(desk):
-    desk.configure(tasks=Tasks(max_concurrent_runs=1))
-    desk.begin(desk.task())
+def runs(repo_context):
+    repo_context.configure(tasks=Tasks(max_concurrent_runs=1))
+    repo_context.begin(repo_context.task())
 
 
-def width(desk):
+def width(repo_context):
     for _ in range(3):
-        desk.begin(desk.task())
+        repo_context.begin(repo_context.task())
 
 
-def cap(desk):
-    desk.configure(runtime=Runtime(memory_floor_mb=0, max_global_agents=1))
-    desk.begin(desk.task(project="field"))
+def cap(repo_context):
+    repo_context.configure(runtime=Runtime(memory_floor_mb=0, max_global_agents=1))
+    repo_context.begin(repo_context.task(project="field"))
 
 
-def parked(desk):
-    with desk.store.write("admission") as tx:
+def parked(repo_context):
+    with repo_context.store.write("admission") as tx:
         park(tx, "", tx.now() + timedelta(hours=1), "The window is spent.")
 
 
-def paused(desk):
-    with desk.store.write("admission", "tasks") as tx:
+def paused(repo_context):
+    with repo_context.store.write("admission", "tasks") as tx:
         pause(tx, ALL, "ann", "lunch")
 
 
-def memory(desk):
-    desk.configure(runtime=Runtime(memory_floor_mb=2**24))
+def memory(repo_context):
+    repo_context.configure(runtime=Runtime(memory_floor_mb=2**24))
 
 
 @pytest.mark.parametrize("shut", [workers, runs, width, cap, parked, paused, memory])
-def test_it_is_not_started_by_words_while_any_gate_holds_it(desk, shut):
-    assert desk.take().standing.status == "started"
-    for task in desk.all():
-        desk.put(task, TaskState.DONE)
-    shut(desk)
-    taken = desk.take()
+def test_it_is_not_started_by_words_while_any_gate_holds_it(repo_context, shut):
+    assert repo_context.take().standing.status == "started"
+    for task in repo_context.all():
+        repo_context.put(task, TaskState.DONE)
+    shut(repo_context)
+    taken = repo_context.take()
     assert (taken.standing.status, taken.standing.queue_position) == ("queued", 1)
-    assert taken.held.gate == shut.__name__ and taken.held.why and taken.held.remedy
+    assert taken.denial.gate == shut.__name__ and taken.denial.why and taken.denial.remedy
 
 
-def test_a_child_has_no_position_and_says_what_holds_it(desk):
-    parent = desk.task()
-    runs(desk)
-    taken = desk.take("Help.", parent=parent.id)
+def test_a_child_has_no_position_and_says_what_holds_it(repo_context):
+    parent = repo_context.task()
+    runs(repo_context)
+    taken = repo_context.take("Help.", parent=parent.id)
     assert (taken.standing.status, taken.standing.queue_position) == ("queued", 0)
-    assert taken.held.gate == "runs"
+    assert taken.denial.gate == "runs"
 
 
-def test_caps_that_cannot_be_read_keep_nobody_from_the_queue(desk):
-    desk.home.mkdir()
-    (desk.home / "governor.json").write_text("{")
-    taken = desk.take()
-    assert taken.standing.status == "queued" and "governor.json" in taken.held.why
+def test_caps_that_cannot_be_read_keep_nobody_from_the_queue(repo_context):
+    repo_context.home.mkdir()
+    (repo_context.home / "governor.json").write_text("{")
+    taken = repo_context.take()
+    assert taken.standing.status == "queued" and "governor.json" in taken.denial.why
 
 
-def test_nothing_starts_where_nobody_works(desk):
-    taken = desk.take(served=False)
+def test_nothing_starts_where_nobody_works(repo_context):
+    taken = repo_context.take(served=False)
     assert (taken.standing.status, taken.standing.queue_position) == ("queued", 1)
 
 
-def test_what_it_waits_for_is_said(desk):
-    other = desk.task()
-    desk.put(other, TaskState.FAILED, reason="It broke.")
-    taken = desk.take("Then this.", other.id[:15] + "-barn", "octo/stable#7,OCTO/Stable#7")
+def test_what_it_waits_for_is_said(repo_context):
+    other = repo_context.task()
+    repo_context.put(other, TaskState.FAILED, reason="It broke.")
+    taken = repo_context.take("Then this.", other.id[:15] + "-barn", "octo/stable#7,OCTO/Stable#7")
     assert taken.task.depends_on == (other.id, "octo/stable#7")
     assert taken.standing.status == "queued"
     first, second = taken.blockers
@@ -246,41 +248,41 @@ def test_what_it_waits_for_is_said(desk):
 
 
 @pytest.mark.parametrize("name", ["nobody", "20260101", "a b", "#12", "x/y#0"])
-def test_dependencies_that_name_nothing_are_refused(desk, name):
+def test_dependencies_that_name_nothing_are_refused(repo_context, name):
     with pytest.raises((NoSuchTask, BadDependency)):
-        desk.take("Then this.", name)
-    assert desk.all() == []
+        repo_context.take("Then this.", name)
+    assert repo_context.all() == []
 
 
-def test_numbers_mean_the_repository_of_the_task(desk):
-    assert desk.task("On it.", "#12", repo="stable").depends_on == ("octo/stable#12",)
+def test_numbers_mean_the_repository_of_the_task(repo_context):
+    assert repo_context.task("On it.", "#12", repo="stable").depends_on == ("octo/stable#12",)
 
 
-def test_a_child_stands_below_its_parent(desk):
-    parent = desk.task()
-    child = desk.task("Help.", parent=parent.id)
+def test_a_child_stands_below_its_parent(repo_context):
+    parent = repo_context.task()
+    child = repo_context.task("Help.", parent=parent.id)
     assert (child.parent_task, child.project, child.cwd) == (parent.id, "barn", "/home/ann/barn")
     # Names of another home's task mean nothing here.
-    assert desk.task("Alone.", parent="elsewhere").parent_task is None
+    assert repo_context.task("Alone.", parent="elsewhere").parent_task is None
 
 
 @pytest.mark.parametrize("state", [TaskState.STOPPED, TaskState.DONE, TaskState.FAILED])
-def test_nothing_comes_from_a_task_that_is_over(desk, state):
-    parent = desk.put(desk.task(), state)
+def test_nothing_comes_from_a_task_that_is_over(repo_context, state):
+    parent = repo_context.put(repo_context.task(), state)
     with pytest.raises(NotSubmitted, match="cannot get new child tasks"):
-        desk.take("Late.", parent=parent.id)
+        repo_context.take("Late.", parent=parent.id)
 
 
-def test_who_waits_for_a_child_that_waits_for_him_is_told_before_anything_changes(desk):
-    top = desk.task()
-    parent = desk.task("Middle.", parent=top.id)
+def test_who_waits_for_a_child_that_waits_for_him_is_told_before_anything_changes(repo_context):
+    top = repo_context.task()
+    parent = repo_context.task("Middle.", parent=top.id)
     for above in (top, parent):
         with pytest.raises(DependencyCycle) as caught:
-            desk.take("Child.", above.id, parent=parent.id, waits=True)
+            repo_context.take("Child.", above.id, parent=parent.id, waits=True)
         assert caught.value.what == f"dependency cycle detected: {above.id} -> {above.id}"
-    assert len(desk.all()) == 2
+    assert len(repo_context.all()) == 2
     # Who does not wait may leave something for later.
-    assert desk.task("Afterwards.", parent.id, parent=parent.id).depends_on == (parent.id,)
+    assert repo_context.task("Afterwards.", parent.id, parent=parent.id).depends_on == (parent.id,)
 
 
 @pytest.mark.parametrize(
@@ -292,10 +294,10 @@ def test_who_waits_for_a_child_that_waits_for_him_is_told_before_anything_change
         ({"title": "x" * 121}, "120"),
     ],
 )
-def test_prompts_and_titles_have_bounds(desk, more, words):
+def test_prompts_and_titles_have_bounds(repo_context, more, words):
     with pytest.raises(NotSubmitted, match=words):
-        desk.take(**more)
-    assert desk.all() == []
+        repo_context.take(**more)
+    assert repo_context.all() == []
 
 
 # -- rest -----------------------------------------------------------------------------------
@@ -311,9 +313,9 @@ def test_prompts_and_titles_have_bounds(desk, more, words):
         ([TaskState.STOPPED], 1),
     ],
 )
-def test_what_tasks_have_come_to(desk, states, code):
-    tasks = [desk.put(desk.task(), state) for state in states]
-    found = find_enough_settled(desk.store, [task.id for task in tasks])
+def test_what_tasks_have_come_to(repo_context, states, code):
+    tasks = [repo_context.put(repo_context.task(), state) for state in states]
+    found = find_enough_settled(repo_context.store, [task.id for task in tasks])
     assert [one.task.state for one in found] == states
     assert exit_code_of(found) == code
 
@@ -321,129 +323,131 @@ def test_what_tasks_have_come_to(desk, states, code):
 @pytest.mark.parametrize(
     "state", [TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRYING, TaskState.PARKED]
 )
-def test_what_goes_on_by_itself_is_not_at_rest(desk, state):
-    done, moving = desk.put(desk.task(), TaskState.DONE), desk.task()
+def test_what_goes_on_by_itself_is_not_at_rest(repo_context, state):
+    done, moving = repo_context.put(repo_context.task(), TaskState.DONE), repo_context.task()
     if state is not TaskState.QUEUED:
-        desk.put(moving, state)
+        repo_context.put(moving, state)
     names = [done.id, moving.id]
-    assert find_enough_settled(desk.store, names) is None
-    assert [one.task.id for one in find_enough_settled(desk.store, names, any)] == [done.id]
+    assert find_enough_settled(repo_context.store, names) is None
+    assert [one.task.id for one in find_enough_settled(repo_context.store, names, any)] == [done.id]
 
 
-def test_a_stopped_task_is_at_rest_when_its_agent_is_gone(desk):
-    task = desk.task()
-    desk.begin(task)
-    desk.put(task, TaskState.STOPPED)
-    with desk.store.read() as tx:
+def test_a_stopped_task_is_at_rest_when_its_agent_is_gone(repo_context):
+    task = repo_context.task()
+    repo_context.begin(task)
+    repo_context.put(task, TaskState.STOPPED)
+    with repo_context.store.read() as tx:
         assert find_settled(tx, [task.id]) == []
 
 
-def test_what_can_never_start_is_at_rest_and_needs_a_person(desk):
-    failed = desk.put(desk.task("First."), TaskState.FAILED, reason="It broke.")
-    second = desk.task("Second.", failed.id)
-    third = desk.task("Third.", second.id)
-    found = find_enough_settled(desk.store, [second.id, third.id])
+def test_what_can_never_start_is_at_rest_and_needs_a_person(repo_context):
+    failed = repo_context.put(repo_context.task("First."), TaskState.FAILED, reason="It broke.")
+    second = repo_context.task("Second.", failed.id)
+    third = repo_context.task("Third.", second.id)
+    found = find_enough_settled(repo_context.store, [second.id, third.id])
     assert exit_code_of(found) == 3
     assert all(failed.id in one.stuck[0].sentence for one in found)
 
 
-def test_a_run_does_not_wait_for_itself(desk):
-    top = desk.task()
-    parent = desk.task("Middle.", parent=top.id)
-    later = desk.task("Later.", parent.id)
-    run = desk.begin(parent)
+def test_a_run_does_not_wait_for_itself(repo_context):
+    top = repo_context.task()
+    parent = repo_context.task("Middle.", parent=top.id)
+    later = repo_context.task("Later.", parent.id)
+    run = repo_context.begin(parent)
     for name in (parent.id, top.id, later.id):
         with pytest.raises(DependencyCycle):
-            wait_for_tasks(desk.store, desk.clock, [name], run.run)
-    with desk.store.read() as tx:
+            wait_for_tasks(repo_context.store, repo_context.clock, [name], run.run)
+    with repo_context.store.read() as tx:
         assert find_run(tx, run.run).slot_released_at is None
 
 
 # -- stopping -------------------------------------------------------------------------------
 
 
-def test_several_are_stopped_together_or_none_is(desk):
-    first, second = desk.task(), desk.put(desk.task(), TaskState.DONE)
-    child = desk.task("Child.", parent=first.id)
+def test_several_are_stopped_together_or_none_is(repo_context):
+    first, second = repo_context.task(), repo_context.put(repo_context.task(), TaskState.DONE)
+    child = repo_context.task("Child.", parent=first.id)
     with pytest.raises(CommandRefused):
-        desk.stopper().stop([first.id, second.id])
-    with desk.store.read() as tx:
+        repo_context.stopper().stop([first.id, second.id])
+    with repo_context.store.read() as tx:
         assert require_task(tx, first.id).state is TaskState.QUEUED
-    changed = desk.stopper().stop([first.id, child.id])
+    changed = repo_context.stopper().stop([first.id, child.id])
     assert [one.id for one in changed] == [first.id, child.id]
     assert {one.reason for one in changed} == {"Stopped by ann: lunch"}
 
 
-def test_everything_that_moves_is_stopped_and_nothing_else(desk):
-    moving = [desk.task() for _ in range(4)]
-    run = desk.begin(moving[1])
-    desk.put(moving[2], TaskState.PARKED)
-    desk.put(moving[3], TaskState.RETRYING)
-    still = [desk.put(desk.task(), s) for s in (TaskState.DONE, TaskState.NEEDS_INPUT)]
-    changed = desk.stopper().stop_everything()
+def test_everything_that_moves_is_stopped_and_nothing_else(repo_context):
+    moving = [repo_context.task() for _ in range(4)]
+    run = repo_context.begin(moving[1])
+    repo_context.put(moving[2], TaskState.PARKED)
+    repo_context.put(moving[3], TaskState.RETRYING)
+    still = [
+        repo_context.put(repo_context.task(), s) for s in (TaskState.DONE, TaskState.NEEDS_INPUT)
+    ]
+    changed = repo_context.stopper().stop_everything()
     assert {one.id for one in changed} == {one.id for one in moving}
-    with desk.store.read() as tx:
+    with repo_context.store.read() as tx:
         assert find_run(tx, run.run).stop_why == "Stopped by ann: lunch"
         assert [require_task(tx, one.id).state for one in still] == ["done", "needs_input"]
-    assert desk.stopper().stop_everything() == []
+    assert repo_context.stopper().stop_everything() == []
 
 
 # -- deleting -------------------------------------------------------------------------------
 
 
-def test_a_family_that_is_over_goes_whole(desk):
-    top, other = desk.task(), desk.put(desk.task(), TaskState.DONE)
-    child = desk.put(desk.task("Child.", parent=top.id), TaskState.FAILED)
-    desk.put(top, TaskState.DONE)
-    done = delete_tasks(desk.home, desk.store, [top.id])
+def test_a_family_that_is_over_goes_whole(repo_context):
+    top, other = repo_context.task(), repo_context.put(repo_context.task(), TaskState.DONE)
+    child = repo_context.put(repo_context.task("Child.", parent=top.id), TaskState.FAILED)
+    repo_context.put(top, TaskState.DONE)
+    done = delete_tasks(repo_context.home, repo_context.store, [top.id])
     assert [one.id for one in done.tasks] == [child.id, top.id]
-    assert not desk.folder(top).exists() and not desk.folder(child).exists()
-    assert desk.folder(other).exists()
-    assert [one.id for one in desk.all()] == [other.id]
+    assert not repo_context.folder(top).exists() and not repo_context.folder(child).exists()
+    assert repo_context.folder(other).exists()
+    assert [one.id for one in repo_context.all()] == [other.id]
 
 
-def test_what_is_needed_stays(desk):
-    task = desk.task()
-    refused(desk, task, "it is queued")
-    run = desk.begin(task)
-    desk.put(task, TaskState.STOPPED)
-    refused(desk, task, "has not ended")
+def test_what_is_needed_stays(repo_context):
+    task = repo_context.task()
+    refused(repo_context, task, "it is queued")
+    run = repo_context.begin(task)
+    repo_context.put(task, TaskState.STOPPED)
+    refused(repo_context, task, "has not ended")
     assert run
 
 
-def test_who_has_unfinished_children_stays(desk):
-    parent = desk.task()
-    desk.task("Child.", parent=parent.id)
-    desk.put(parent, TaskState.DONE)
-    refused(desk, parent, "it is queued")
+def test_who_has_unfinished_children_stays(repo_context):
+    parent = repo_context.task()
+    repo_context.task("Child.", parent=parent.id)
+    repo_context.put(parent, TaskState.DONE)
+    refused(repo_context, parent, "it is queued")
 
 
-def test_what_others_wait_for_stays(desk):
-    first = desk.put(desk.task(), TaskState.DONE)
-    second = desk.task("Then.", first.id)
-    refused(desk, first, f"{second.id} waits for it")
-    desk.put(second, TaskState.STOPPED)
-    delete_tasks(desk.home, desk.store, [first.id, second.id])
-    assert desk.all() == []
+def test_what_others_wait_for_stays(repo_context):
+    first = repo_context.put(repo_context.task(), TaskState.DONE)
+    second = repo_context.task("Then.", first.id)
+    refused(repo_context, first, f"{second.id} waits for it")
+    repo_context.put(second, TaskState.STOPPED)
+    delete_tasks(repo_context.home, repo_context.store, [first.id, second.id])
+    assert repo_context.all() == []
 
 
-def test_whose_pull_request_is_open_stays(desk):
-    task = desk.task("On it.", repo="stable")
-    desk.put(task, TaskState.STOPPED, pr_number=3)
+def test_whose_pull_request_is_open_stays(repo_context):
+    task = repo_context.task("On it.", repo="stable")
+    repo_context.put(task, TaskState.STOPPED, pr_number=3)
     row = PullRow("Octo/Stable", 3, 0, task.id, "agent/x", PullStatus.AWAITING_FEEDBACK)
-    with desk.store.write(*SUBMIT_SCOPES) as tx:
+    with repo_context.store.write(*SUBMIT_SCOPES) as tx:
         add_pull(tx, row)
-    refused(desk, task, "#3 is open")
-    with desk.store.write(*SUBMIT_SCOPES) as tx:
+    refused(repo_context, task, "#3 is open")
+    with repo_context.store.write(*SUBMIT_SCOPES) as tx:
         found = find_pull(tx, RepoName("Octo", "Stable"), 3)
         change_pull(tx, found, replace(found, status=PullStatus.MERGED))
-    delete_tasks(desk.home, desk.store, [task.id])
-    assert desk.all() == []
+    delete_tasks(repo_context.home, repo_context.store, [task.id])
+    assert repo_context.all() == []
 
 
-def refused(desk, task, words) -> None:
+def refused(repo_context, task, words) -> None:
     with pytest.raises(NotDeleted) as caught:
-        delete_tasks(desk.home, desk.store, [task.id])
+        delete_tasks(repo_context.home, repo_context.store, [task.id])
     assert words in caught.value.what
-    with desk.store.read() as tx:
+    with repo_context.store.read() as tx:
         assert find_task(tx, task.id) is not None

@@ -32,7 +32,7 @@ def order(town: Town, prompt: str = "Tidy up.", **more: object) -> TaskSubmissio
 
 
 def put(service: Service, wanted: TaskSubmission) -> Task:
-    with service.house.store.write(*SCOPES) as tx:
+    with service.app.store.write(*SCOPES) as tx:
         return submit_task(tx, wanted)
 
 
@@ -40,7 +40,7 @@ def reach(service: Service, task: Task, *states: TaskState) -> Task:
     """The task, when it is in one of these states and at rest."""
 
     def seen() -> Task | None:
-        with service.house.store.read() as tx:
+        with service.app.store.read() as tx:
             found = require_task(tx, task.id)
         return found if found.state in states else None
 
@@ -119,7 +119,7 @@ def test_done_before_the_first_attempt_starts_no_agent(town):
             (folder / "DONE").touch()
 
     with town.service(mark) as service:
-        with service.house.store.write(*SCOPES) as tx:
+        with service.app.store.write(*SCOPES) as tx:
             marked.append(submit_task(tx, order(town)))
         done = reach(service, marked[0], TaskState.DONE)
         assert not (town.root / "folder" / "made").exists()
@@ -134,7 +134,7 @@ def test_done_before_the_first_attempt_starts_no_agent(town):
 def test_done_as_a_directory_is_an_error(town, when):
     agent(town, "os.mkdir(os.environ['HOSTLER_DONE'])\n")
     with town.service() as service:
-        with service.house.store.write(*SCOPES) as tx:
+        with service.app.store.write(*SCOPES) as tx:
             task = submit_task(tx, order(town))
             if when == "before":
                 (task_dir(town, task) / "DONE").mkdir(parents=True)
@@ -161,13 +161,13 @@ def test_a_stop_is_a_stop_and_a_resume_goes_on(town):
     with town.service() as service:
         task = put(service, order(town))
         service.until(lambda: [r for r in service.runs(task) if r.stdout_offset])
-        with service.house.store.write(*SCOPES) as tx:
+        with service.app.store.write(*SCOPES) as tx:
             commands.stop_task(tx, require_task(tx, task.id), "ann")
         stopped = reach(service, task, TaskState.STOPPED)
         assert outcomes(service, stopped) == ["interrupted"]
-        service.look()
+        service.poll()
         service.rested()
-        with service.house.store.write(*SCOPES) as tx:
+        with service.app.store.write(*SCOPES) as tx:
             assert require_task(tx, task.id).state is TaskState.STOPPED
             commands.resume_task(tx, require_task(tx, task.id), "ann")
         done = reach(service, task, TaskState.DONE)
@@ -201,9 +201,9 @@ def test_work_in_a_repository_comes_as_a_pull_request(town):
         assert pull["head"]["ref"] == f"agent/task/{task.id}"
         assert "#0" not in pull["body"] and "Fixes" not in pull["body"]
         bob.remark(pull["number"], "Please count.")
-        service.look()
+        service.poll()
         service.until(lambda: len(bob.remarks(pull["number"])) == 2)
         service.rested()
         bob.merge(pull["number"])
-        service.look()
+        service.poll()
         reach(service, task, TaskState.DONE)

@@ -39,7 +39,7 @@ WORK = "#!/bin/sh\necho done > work.md\nhostler done --summary Worked\n"
 ENDS = {
     "empty": (PARKED, "it has no commits yet", "push a first commit"),
     "baseless": (PARKED, "has no branch nowhere (it has main)", "Set `base_branch`"),
-    "uninstalled": (PARKED, "No such file or directory", "install it, or mend"),
+    "uninstalled": (PARKED, "No such file or directory", "install it, or fix"),
     "unscripted": (PARKED, "wrong.toml has 1 mistake: ", "docs/internals/agents.md"),
     "unprepared": (PARKED, "The setup command", "no compiler", "Mend `setup_command`"),
     "readonly": (PARKED, "denied to hostler-bot", "Give the token read and write access"),
@@ -51,7 +51,7 @@ ENDS = {
 }
 # These never get as far as an issue: whoever runs the service is told, once.
 TOLD = {
-    "missing": ("404", "Look at the name"),
+    "missing": ("404", "Check the name"),
     "closed": (),
     "orphaned": ("has no agent there", "name its agent"),
     "indiscreet": ("may not see GITHUB_TOKEN", "Take the name out"),
@@ -103,7 +103,7 @@ def test_each_bad_repository_or_agent_gets_one_message_and_the_others_go_on(
         require_no_defect(service)
         mend(town, ready, program)
         town.clock.jump(700)
-        service.look()
+        service.poll()
         for name in ("empty", "baseless", "uninstalled", "unprepared", "readonly"):
             service.until(in_state(service, name, REVIEW), name)
         service.rested()
@@ -139,13 +139,13 @@ def test_what_is_taken_away_while_an_agent_works(rough: MakeTown, tmp_path: Path
     town = rough(*plots)
     with town.service() as service:
         numbers = {name: town.file(name) for name in names}
-        service.look()
+        service.poll()
         with ExitStack() as stack:
             for gate in gates.values():
                 stack.enter_context(gate.held())
             # A second one waits for the place of the first.
             later = town.file("deleted")
-            service.look()
+            service.poll()
             service.task(later, TaskState.QUEUED)
             service.until(lambda: written(service))
             for number in (numbers["deleted"], later):
@@ -167,13 +167,13 @@ def test_what_is_taken_away_while_an_agent_works(rough: MakeTown, tmp_path: Path
         reasons = {name: (task_in(service, name) or gone).reason for name in names}
         assert "Write the repository's new name into the settings." in reasons["renamed"]
         assert "Check the repository's name" in reasons["removed"]
-        service.look()
+        service.poll()
         service.until(lambda: any("alice/newname" in line for line in service.told))
         service.until(lambda: "denied to hostler-bot" in town.said("demoted", 1)[0])
         town.of("demoted")("PUT", f"/collaborators/{US}", permission="push")
         town.of("archived")("PATCH", "", archived=False)
         town.clock.jump(700)
-        service.look()
+        service.poll()
         for name in ("demoted", "archived"):
             service.until(in_state(service, name, REVIEW), name)
         assert sum("alice/newname" in line for line in service.told) == 1
@@ -190,18 +190,18 @@ def test_a_pull_request_that_a_person_ends_while_its_agent_works(
     with town.service() as service:
         for name in names:
             town.file(name)
-        service.look()
+        service.poll()
         for gate in gates.values():
             with gate.held():
                 pass
         tasks = settle(service, *names)
         for name in names:
             town.of(name, BOB).say(tasks[name].pr_number or 0, "More, please.")
-        service.look()
+        service.poll()
         with gates["shut"].held(), gates["pruned"].held(), gates["fine"].held():
             town.of("shut")("PATCH", f"/pulls/{tasks['shut'].pr_number}", state="closed")
             town.of("pruned")("DELETE", f"/git/refs/heads/{tasks['pruned'].branch}")
-            service.look()
+            service.poll()
             for name in ("shut", "pruned"):
                 service.until(in_state(service, name, STOPPED), name)
                 last = service.runs(tasks[name])[-1].run
@@ -216,7 +216,7 @@ def test_a_pull_request_that_a_person_ends_while_its_agent_works(
 
 
 def live(service: Service) -> set[str]:
-    with service.house.store.read() as tx:
+    with service.app.store.read() as tx:
         return {run.run for run in live_runs(tx)}
 
 
@@ -227,11 +227,11 @@ def test_a_token_that_is_revoked_while_an_agent_works_and_replaced_later(
     town = rough(Plot("field", agent=gate.agent()))
     with town.service() as service:
         number = town.file("field")
-        service.look()
+        service.poll()
         with gate.held():
             service.until(lambda: written(service))
             town.hub.do(lambda world: world.remove(world.truth.find(SandboxToken, name_of(US))))
-            service.look()
+            service.poll()
             service.until(lambda: len(service.told) == 2)
         service.until(in_state(service, "field", PARKED))
         assert all("401" in line and "a valid token" in line for line in service.told)
@@ -239,7 +239,7 @@ def test_a_token_that_is_revoked_while_an_agent_works_and_replaced_later(
         town.hub.do(lambda world: world.put(SandboxToken(world.count("id:token"), fresh, US)))
         (tmp_path / "token").write_text(fresh)
         town.clock.jump(700)
-        service.look()
+        service.poll()
         service.until(in_state(service, "field", REVIEW))
         service.rested()
         assert len(town.said("field", number)) == 1

@@ -60,7 +60,7 @@ def test_without_a_command_the_program_is_only_looked_at(update):
 
 def test_a_program_that_would_not_start_replaces_nothing(update):
     became = update.run([], BROKEN)
-    assert "the old program goes on" in became.failed and not became.replace
+    assert "the old program keeps running" in became.failed and not became.replace
 
 
 @pytest.mark.parametrize("check", [OK, WARNS])
@@ -86,7 +86,7 @@ def test_a_program_that_cannot_be_asked_is_not_taken(update, check):
 @pytest.mark.parametrize("rollback", [(), BROKEN, MISSING])
 def test_without_a_way_back_the_old_program_goes_on(update, rollback):
     became = update.run(OK, BROKEN, rollback)
-    assert became.failed.endswith("the old program goes on.") and not became.replace
+    assert became.failed.endswith("the old program keeps running.") and not became.replace
 
 
 def test_an_update_that_hangs_is_ended(update):

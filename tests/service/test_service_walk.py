@@ -10,7 +10,7 @@ from hostler.store.tasks import TaskState
 def to_review(town: Town, service: Service, title: str = "Notes", *labels: str) -> tuple[int, int]:
     """File an issue, and wait for its pull request: both numbers."""
     number = town.person(ALICE).file(title, *(labels or ("agent:small-job",)))
-    service.look()
+    service.poll()
     task = service.task(number, TaskState.AWAITING_FEEDBACK)
     service.rested()
     task = service.until(
@@ -32,7 +32,7 @@ def test_an_issue_becomes_a_merged_pull_request_and_a_stranger_causes_nothing(to
         assert alice.read("notes.md", opened["head"]["ref"]) == f"For #{number}\n"
 
         remark = bob.remark(pull, "Please count.")
-        service.look()
+        service.poll()
         service.until(lambda: len(bob.remarks(pull)) == 2)
         reply = bob.remarks(pull)[1]
         assert reply["in_reply_to_id"] == remark
@@ -40,13 +40,13 @@ def test_an_issue_becomes_a_merged_pull_request_and_a_stranger_causes_nothing(to
         assert "2\n" in alice.read("notes.md", opened["head"]["ref"])
 
         bob.edit_remark(remark, "Please count twice.")
-        service.look()
+        service.poll()
         service.until(lambda: len(bob.remarks(pull)) == 3)
         assert bob.remarks(pull)[2]["body"].startswith("Done: Please count twice.")
 
         service.rested()
         bob.merge(pull)
-        service.look()
+        service.poll()
         done = service.task(number, TaskState.DONE)
         service.rested()
         assert alice.issue(number)["state"] == "closed"
@@ -66,7 +66,7 @@ def test_a_merged_design_starts_its_implementation(town):
         number, pull = to_review(town, service, "Big thing", "agent:design")
         assert f"Refs #{number}" in bob("GET", f"/pulls/{pull}")["body"]
         bob.merge(pull)
-        service.look()
+        service.poll()
         done = service.task(number, TaskState.AWAITING_FEEDBACK, "implementation")
         service.rested()
         assert bob.read(f"docs/design/{number}-big-thing.md").startswith("# Design")
@@ -90,16 +90,16 @@ steps = [{ ask = "Which colour?" }]
     alice, eve = town.person(ALICE), town.person(EVE)
     with town.service() as service:
         number = alice.file("Paint it", "agent:small-job")
-        service.look()
+        service.poll()
         service.task(number, TaskState.NEEDS_INPUT)
         service.rested()
         assert any("Which colour?" in c["body"] for c in alice.comments(number))
         eve.say(number, "Red.")
-        service.look()
+        service.poll()
         service.until(lambda: "is not among" in service.lines.getvalue() or _heard(service, 1))
         assert service.task(number).state is TaskState.NEEDS_INPUT
         alice.say(number, "Blue.")
-        service.look()
+        service.poll()
         service.task(number, TaskState.AWAITING_FEEDBACK)
         service.rested()
         (pull,) = alice.pulls()
@@ -133,11 +133,11 @@ def test_closing_an_issue_ends_its_agent(found_town):
     alice = town.person(ALICE)
     with town.service() as service:
         number = alice.file("Never mind", "agent:small-job")
-        service.look()
+        service.poll()
         task = service.task(number, TaskState.RUNNING)
         service.until(lambda: service.runs(task)[0].state == "running")
         alice("PATCH", f"/issues/{number}", state="closed")
-        service.look()
+        service.poll()
         service.task(number, TaskState.STOPPED)
         service.until(lambda: service.runs(task)[0].state == "ended")
         (run,) = service.runs(task)

@@ -58,12 +58,12 @@ def test_why_names_the_one_that_admission_takes_next(caps, wanted, paused, parke
             if parked:
                 park(tx, "p", clock.now() + timedelta(hours=1), "used up")
         if says:
-            DemandReporter(stage.admission().office).say(
-                clock.monotonic(), stage.admission().survey().yard
+            DemandReporter(stage.admission().deps).publish(
+                clock.monotonic(), stage.admission().evaluate().snapshot
             )
         with store.read() as tx:
             waiting = tasks_in(tx, WAITING_STATES)
-            told = {task.id: explain_task(tx, stage.inquiry(), task) for task in waiting}
+            told = {task.id: explain_task(tx, stage.inputs(), task) for task in waiting}
         granted = stage.next()
         expected = [] if granted is None or granted.back else [granted.task.id]
         assert [name for name, one in told.items() if one.would_start] == expected
@@ -86,7 +86,7 @@ def test_others_go_first(stage):
     first, second = stage.put(), stage.put()
     assert stage.why(first.id).would_start
     told = stage.why(second.id)
-    assert (told.held.gate, told.held.why) == (TURN_GATE, f"{first.id} goes first.")
+    assert (told.denial.gate, told.denial.why) == (TURN_GATE, f"{first.id} starts first.")
 
 
 def test_a_place_that_is_wanted_back_goes_before_everybody(stage):
@@ -94,7 +94,7 @@ def test_a_place_that_is_wanted_back_goes_before_everybody(stage):
     parent, other = stage.put(), stage.put()
     stage.start(parent, lent=True, back=True)
     told = stage.why(other.id)
-    assert told.held.gate == TURN_GATE and parent.id in told.held.why
+    assert told.denial.gate == TURN_GATE and parent.id in told.denial.why
     assert stage.next().back
 
 
@@ -104,7 +104,7 @@ def test_a_worker_whose_agent_waits_is_free(stage):
     stage.start(parent, lent=True)
     assert stage.why(child.id).would_start
     assert stage.next().task.id == child.id
-    assert stage.why(stage.put().id).held.gate == HomeGate.WORKERS
+    assert stage.why(stage.put().id).denial.gate == HomeGate.WORKERS
 
 
 def test_what_holds_it_since_when_and_until(stage):
@@ -113,7 +113,7 @@ def test_what_holds_it_since_when_and_until(stage):
     until = stage.clock.now() + timedelta(hours=1)
     task = stage.put(state=TaskState.PARKED, wake_at=format_timestamp(until), attempt=1)
     told = stage.why(task.id)
-    assert (told.held.gate, told.held.until) == (HomeGate.TIME, until)
+    assert (told.denial.gate, told.denial.until) == (HomeGate.TIME, until)
     assert told.since == began + timedelta(seconds=100)
 
 
@@ -126,7 +126,7 @@ def test_the_stored_gate_says_since_when_but_not_from_an_earlier_wait(stage):
     with stage.store.write("tasks") as tx:
         note_gate(tx, task.id, "cap")
     stage.clock.advance(60)
-    assert (stage.why(task.id).held.gate, stage.why(task.id).since) == ("cap", noted)
+    assert (stage.why(task.id).denial.gate, stage.why(task.id).since) == ("cap", noted)
     with stage.store.write(*ADMISSION_SCOPES) as tx:
         begun = change_task(
             tx, *(lambda t: (t, replace(t, state=TaskState.RUNNING)))(require_task(tx, task.id))
@@ -143,7 +143,7 @@ def test_what_the_service_has_not_reached_is_known_from_its_note(stage):
     with stage.store.write(*ADMISSION_SCOPES) as tx:
         task = change_task(tx, task, replace(task, repo_full_name=f"octo/{name}"))
         note_gate(tx, task.id, HomeGate.READY)
-    assert stage.why(task.id).held.gate == HomeGate.READY
+    assert stage.why(task.id).denial.gate == HomeGate.READY
     stage.presence = Presence()
     assert stage.why(task.id).would_start
 
@@ -152,7 +152,7 @@ def test_dependencies_are_named_with_what_to_do(stage):
     failed = stage.put(state=TaskState.FAILED, reason="It broke.")
     task = stage.put(order={"depends_on": (failed.id,)})
     told = stage.why(task.id)
-    assert told.held.gate == HomeGate.DEPENDENCIES
+    assert told.denial.gate == HomeGate.DEPENDENCIES
     (blocker,) = told.blockers
     assert blocker.hopeless and failed.id in blocker.sentence
     shown = told.as_json()
@@ -168,9 +168,9 @@ def test_dependencies_are_named_with_what_to_do(stage):
         ({"state": TaskState.STOPPED, "reason": "Stopped by ann."}, "Stopped", "resume"),
         ({"state": TaskState.STOPPED, "reason": "Cancelled by ann."}, "Cancelled", "retry"),
         ({"state": TaskState.FAILED, "reason": "It broke."}, "It broke.", "retry"),
-        ({"state": TaskState.DONE, "reason": "Tidy."}, "Tidy.", "Nothing is left"),
-        ({"state": TaskState.AWAITING_FEEDBACK, "pr_number": 7}, "awaits its review", "Review"),
-        ({"state": TaskState.RUNNING}, "checked and handed on", "Wait"),
+        ({"state": TaskState.DONE, "reason": "Tidy."}, "Tidy.", "Nothing more"),
+        ({"state": TaskState.AWAITING_FEEDBACK, "pr_number": 7}, "in review", "Review"),
+        ({"state": TaskState.RUNNING}, "checked and delivered", "Wait"),
     ],
 )
 def test_what_does_not_wait_says_what_comes_next(stage, values, words, then):
@@ -182,9 +182,9 @@ def test_what_does_not_wait_says_what_comes_next(stage, values, words, then):
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({}, "An agent is at work: helper, attempt 1"),
+        ({}, "An agent is running: helper, attempt 1"),
         ({"lent": True}, "waits for other tasks"),
-        ({"lent": True, "back": True}, "wants its place back"),
+        ({"lent": True, "back": True}, "waits for a free slot"),
     ],
 )
 def test_an_agent_at_work_may_be_waiting_itself(stage, how, words):
@@ -220,7 +220,7 @@ def test_a_task_whose_end_is_ours_takes_a_worker(stage):
     stage.caps["workers"] = 1
     ours, waits = stage.put(), stage.put()
     stage.put_running(ours)
-    assert stage.why(waits.id).held.gate == "workers" and stage.next() is None
+    assert stage.why(waits.id).denial.gate == "workers" and stage.next() is None
 
 
 def test_why_knows_whose_turn_it_is(stage):

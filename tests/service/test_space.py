@@ -67,31 +67,31 @@ def test_nothing_begins_on_a_full_disk_and_what_is_finishing_goes_on(stage):
     waits = stage.put()
     here = stage.here(1)
 
-    def office(found):
+    def deps(found):
         return AdmissionDeps(
             stage.store,
             stage.settings(),
             stage.policy,
             lambda: set(),
             lambda: here,
-            rooms=lambda: found,
+            read_disks=lambda: found,
         )
 
-    held = Admission(office(full))
-    seen = held.survey()
-    assert seen.choice.task is None and held.next(seen) is None
+    held = Admission(deps(full))
+    seen = held.evaluate()
+    assert seen.choice.task is None and held.admit_next() is None
     # Nobody tells us that there is room again: it is looked at now and then.
-    assert held.note_gates(seen, None).governed
+    assert held.note_gates(seen, None).recheck_seconds
     assert stage.why(waits.id).would_start
     with stage.store.read() as tx:
-        inquiry = ExplainInputs(stage.store, stage.settings(), stage.policy(), here, SERVED, full)
-        told = explain_task(tx, inquiry, require_task(tx, waits.id)).held
+        inputs = ExplainInputs(stage.store, stage.settings(), stage.policy(), here, SERVED, full)
+        told = explain_task(tx, inputs, require_task(tx, waits.id)).denial
     assert (
         told.gate is HomeGate.DISK and "1.0 MB free" in told.why and told.remedy == DISK_FULL_REMEDY
     )
     done = stage.put(state=TaskState.PARKED, finishing=True)
-    assert held.survey().choice.task.id == done.id
-    assert Admission(office(room)).survey().choice.task is not None
+    assert held.evaluate().choice.task.id == done.id
+    assert Admission(deps(room)).evaluate().choice.task is not None
 
 
 def test_status_says_that_a_disk_is_full_and_nothing_is_lost(tmp_path):

@@ -35,7 +35,7 @@ class Town:
             agent={"helper": Agent(kind="command", command=["x"], pool="p")},
             budget=Budget(**budget),
         )
-        self.house = AppContext(home, self.settings, store, hub=None)
+        self.app = AppContext(home, self.settings, store, hub=None)
         self.told: list[str] = []
 
     def filed(self) -> str:
@@ -76,21 +76,23 @@ class Town:
             return require_task(tx, name)
 
     def look(self, name: str) -> None:
-        bulletin = BusNotifier(self.house, self.clock, lambda error: None)
-        treasurer = BudgetReporter(self.house, bulletin, lambda task, purse: self.told.append(task))
+        bus_notifier = BusNotifier(self.app, self.clock, lambda error: None)
+        treasurer = BudgetReporter(
+            self.app, bus_notifier, lambda task, usage: self.told.append(task)
+        )
         treasurer.report(self.task(name))
 
     def held(self, name: str):
         policy = Policy(caps={"p": 9}, memory_floor_mb=0)
         here = HostView(process(1), 10**6, lambda _: True)
-        office = AdmissionDeps(
+        deps = AdmissionDeps(
             self.store, self.settings, lambda: policy, lambda: {"stable"}, lambda: here
         )
         with self.store.read() as tx:
-            inquiry = ExplainInputs(self.store, self.settings, policy, here, SERVED)
-            asked = explain_task(tx, inquiry, require_task(tx, name)).held
+            inputs = ExplainInputs(self.store, self.settings, policy, here, SERVED)
+            asked = explain_task(tx, inputs, require_task(tx, name)).denial
         # Why it does not start, and that it does not, are one answer.
-        first = Admission(office).survey().choice.task
+        first = Admission(deps).evaluate().choice.task
         assert first is None or first.id != name or asked is None
         return asked
 

@@ -62,19 +62,19 @@ def test_a_task_is_held_exactly_when_a_budget_with_a_limit_is_used_up(budget, ta
         assert holds.setting in over
         # What opens by itself is named only where nothing else holds.
         assert (holds.until is None) == ("per_task_usd" in over)
-    assert all(budget.warn_at_percent and purse.limit > 0 for purse in found)
+    assert all(budget.warn_at_percent and usage.limit > 0 for usage in found)
 
 
 @given(spents, st.floats(0.01, 1000), st.integers(1, 100))
 def test_levels_rise_with_what_is_spent(spent, limit, percent):
-    purse = BudgetUsage("per_task_usd", "This task", limit, spent)
+    usage = BudgetUsage("per_task_usd", "This task", limit, spent)
     more = BudgetUsage("per_task_usd", "This task", limit, spent + Spent(1.0))
     order = list(BudgetLevel)
-    assert order.index(budget_level(more, percent)) >= order.index(budget_level(purse, percent))
-    if budget_level(purse, percent) is BudgetLevel.FINE:
+    assert order.index(budget_level(more, percent)) >= order.index(budget_level(usage, percent))
+    if budget_level(usage, percent) is BudgetLevel.FINE:
         assert spent.usd < limit
     if spent.usd >= limit:
-        assert budget_level(purse, percent) is BudgetLevel.USED_UP
+        assert budget_level(usage, percent) is BudgetLevel.USED_UP
 
 
 @given(st.integers(0, 5))
@@ -113,8 +113,8 @@ def test_a_cause_is_a_limit_of_a_task_or_a_day():
 
 
 def test_used_up_is_a_question_and_low_is_not():
-    purse = BudgetUsage("per_task_usd", "This task", 20, Spent(21))
+    usage = BudgetUsage("per_task_usd", "This task", 20, Spent(21))
     assert (
-        "?" in budget_text(purse, BudgetLevel.USED_UP) and "`[budget] per_task_usd`" in purse.remedy
+        "?" in budget_text(usage, BudgetLevel.USED_UP) and "`[budget] per_task_usd`" in usage.remedy
     )
-    assert "?" not in budget_text(purse, BudgetLevel.LOW)
+    assert "?" not in budget_text(usage, BudgetLevel.LOW)

@@ -43,14 +43,14 @@ def made(monkeypatch):
 
 
 def test_the_service_gives_the_alarm_to_the_reconciler_with_its_patience(made):
-    clock, journal = FakeClock(), ServiceLog(Heard())
+    clock, service_log = FakeClock(), ServiceLog(Heard())
     hub = SimpleNamespace(urgent=object(), credentials=SimpleNamespace(account=object()))
     settings = SimpleNamespace(
         github=SimpleNamespace(seconds_between_writes=1.0),
         runtime=SimpleNamespace(action_token_unobserved_seconds=321),
     )
-    house = SimpleNamespace(store=object(), hub=hub, settings=settings)
-    ground = SimpleNamespace(house=house, clock=clock, journal=journal, observe=None)
-    wiring._build_outbox_thread(ground)
+    app = SimpleNamespace(store=object(), hub=hub, settings=settings)
+    deps = SimpleNamespace(app=app, clock=clock, service_log=service_log, observe=None)
+    wiring._build_outbox_thread(deps)
     patience = timedelta(seconds=321)
-    assert made["reconciler"] == (house.store, hub.urgent, clock, patience, journal.never_seen)
+    assert made["reconciler"] == (app.store, hub.urgent, clock, patience, service_log.never_seen)

@@ -19,7 +19,7 @@ def test_a_webhook_triggers_the_poll_of_its_repository(town: Town, monkeypatch):
     answers: list[int] = []
     with (
         town.service() as service,
-        receive_webhooks(settings, service.runner.look_at, answers.append) as receiver,
+        receive_webhooks(settings, service.runner.poll_repository_soon, answers.append) as receiver,
     ):
         assert receiver is not None
         # The first look of a service is at once; this one is over.
@@ -38,4 +38,4 @@ def test_a_webhook_triggers_the_poll_of_its_repository(town: Town, monkeypatch):
         task = service.task(number, TaskState.AWAITING_FEEDBACK)
         assert 202 in answers and task.repo_full_name == REPO
         # A repository that nobody watches is no news.
-        service.runner.look_at("somebody/else")
+        service.runner.poll_repository_soon("somebody/else")

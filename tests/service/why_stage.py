@@ -63,10 +63,10 @@ class Stage:
 
     def admission(self, ready=PROJECTS) -> Admission:
         here = self.here(1)
-        office = AdmissionDeps(
+        deps = AdmissionDeps(
             self.store, self.settings(), self.policy, lambda: set(ready), lambda: here
         )
-        return Admission(office)
+        return Admission(deps)
 
     def next(self):
         """Whom a service admits that has adopted everything that is under way."""
@@ -79,16 +79,16 @@ class Stage:
         for run in runs:
             if run.slot_released_at:
                 limiter.release()
-        return self.admission().next() if limiter.try_acquire() else None
+        return self.admission().admit_next() if limiter.try_acquire() else None
 
-    def inquiry(self) -> ExplainInputs:
+    def inputs(self) -> ExplainInputs:
         return ExplainInputs(
             self.store, self.settings(), self.policy(), self.here(2), self.presence
         )
 
     def why(self, name: str):
         with self.store.read() as tx:
-            return explain_task(tx, self.inquiry(), require_task(tx, name))
+            return explain_task(tx, self.inputs(), require_task(tx, name))
 
     def put(self, project="barn", **more):
         order = {"depends_on": (), "parent_task": None, **more.pop("order", {})}

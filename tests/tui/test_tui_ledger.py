@@ -53,8 +53,8 @@ class Village:
         """One look and all that follows from it; what was asked of GitHub for it."""
         clock, town = SystemClock(), self.town
         logging = LogDestinations(clock, town.home / "logs")
-        with open_context(town.home, town.settings(), clock) as house:
-            work(ServiceRunner(house, clock, ServiceLog(logging.log), ServiceMode(once=True)))
+        with open_context(town.home, town.settings(), clock) as app:
+            work(ServiceRunner(app, clock, ServiceLog(logging.log), ServiceMode(once=True)))
         allow_children()
         logging.close()
         return self.asked()
@@ -101,9 +101,9 @@ def test_a_console_asks_what_a_service_asks(tmp_path, monkeypatch):
 def test_a_service_that_fails_closes_the_screen_and_says_so(tmp_path, monkeypatch):
     with github() as hub:
         town = Town(hub, tmp_path)
-        with open_context(town.home, town.settings(), SystemClock()) as house:
+        with open_context(town.home, town.settings(), SystemClock()) as app:
             logging = LogDestinations(SystemClock(), town.home / "logs")
-            runner = ServiceRunner(house, SystemClock(), ServiceLog(logging.log))
+            runner = ServiceRunner(app, SystemClock(), ServiceLog(logging.log))
 
             def fails(_until: object) -> None:
                 raise RuntimeError("a defect")

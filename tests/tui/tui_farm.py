@@ -102,7 +102,7 @@ def end_run(stage: Stage, task: Any, seconds: float, outcome: str) -> None:
 def look(stage: Stage) -> dict[str, Any]:
     """What programs get, with names of runs that are the same each time."""
     with stage.store.read() as tx:
-        seen = read_snapshot(tx, stage.inquiry(), lambda _run: None).as_json()
+        seen = read_snapshot(tx, stage.inputs(), lambda _run: None).as_json()
     for at, one in enumerate(seen["at_work"]):
         one["run"] = f"run-{at}"
     return seen

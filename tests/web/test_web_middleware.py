@@ -154,7 +154,7 @@ def test_an_internal_error_is_one_response_and_one_log_line(api_home, client, mo
     def broken(_self):
         raise ZeroDivisionError("secret insides")
 
-    monkeypatch.setattr("hostler.service.snapshot.snapshot.SnapshotReader.look", broken)
+    monkeypatch.setattr("hostler.service.snapshot.snapshot.SnapshotReader.read", broken)
     answer = client.get(f"{API}/status")
     fault(answer, 500, "internal_error")
     assert "insides" not in answer.text

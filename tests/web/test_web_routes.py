@@ -47,7 +47,7 @@ def test_ready_requires_a_running_service(api_home, client, monkeypatch):
 def test_status_is_the_snapshot(api_home, client):
     task = api_home.put()
     seen = ok(client.get(f"{API}/status"))
-    assert seen == json.loads(json.dumps(api_home.context.snapshots.look().as_json())) | {
+    assert seen == json.loads(json.dumps(api_home.context.snapshots.read().as_json())) | {
         "governor": seen["governor"]
     }
     assert [one["task"] for one in seen["queue"]] == [task.id]

@@ -45,14 +45,14 @@ def serve_api(
     runner: ServiceRunner, log: EventLog, wanted: ApiOptions
 ) -> Iterator[RunningApi | None]:
     """Serve the API for the block; yield None if it is not wanted."""
-    app = runner.house
+    app = runner.app
     if not (app.settings.web.enabled if wanted.web is None else wanted.web):
         yield None
         return
     from hostler.cli.commands.web import start_api
 
     def settings() -> Settings:
-        return runner.house.settings
+        return runner.app.settings
 
     with start_api(app.home, app.store, settings, log, wanted.listen) as served:
         yield served
@@ -267,8 +267,8 @@ def _run_here(
     monitor = UnservedWaitMonitor(lambda: read_family(app.store, task.id), note_timed)
 
     def is_settled() -> bool:
-        follower.look()
-        return find_settled_task(app.store, task.id) is not None or monitor.look()
+        follower.report_changes()
+        return find_settled_task(app.store, task.id) is not None or monitor.check()
 
     runner.run(is_settled)
     return _read_task(app, task)
@@ -283,7 +283,7 @@ def _follow_service(
     end = clock.monotonic() + LOCK_RETRY_SECONDS
     while True:
         mark = app.store.change_mark()
-        follower.look()
+        follower.report_changes()
         settled = find_settled_task(app.store, task.id)
         left = end - clock.monotonic()
         if settled is not None or left <= 0:

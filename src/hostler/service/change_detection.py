@@ -22,7 +22,7 @@ _COUNTED_STATES = {
 
 
 class ChangeDetector:
-    """News: a commit of anybody, a time that came, a repository that was reached first."""
+    """Detects commits, due times, and repositories that were reached for the first time."""
 
     def __init__(self, store: Store, clock: Clock, ready: Callable[[], frozenset[str]]) -> None:
         self._store = store
@@ -31,27 +31,27 @@ class ChangeDetector:
         self._seen: tuple[int, frozenset[str]] | None = None
         self._due: float | None = None
 
-    def look(self) -> bool:
-        """Whether rows are to be looked at. Asked before looking: what comes meanwhile is news."""
+    def has_changed(self) -> bool:
+        """Return True if rows must be read. Call it before reading, so that no commit is missed."""
         present = (self._store.change_mark(), self._ready())
         before, self._seen = self._seen, present
         return present != before or (self._due is not None and self._clock.monotonic() >= self._due)
 
     def due_in(self, seconds: float | None) -> None:
-        """Look again by itself after this time; None: never."""
+        """Report a change after this time; None: only after an event."""
         self._due = None if seconds is None else self._clock.monotonic() + seconds
 
     def seconds_left(self) -> float | None:
-        """Until it is due."""
+        """Return in how many seconds a change will be reported; None: only after an event."""
         return None if self._due is None else max(self._due - self._clock.monotonic(), 0.0)
 
     def forget(self) -> None:
-        """What was seen counts for nothing: the next look is news."""
+        """Report a change at the next call."""
         self._seen = None
 
 
 class TaskCounts:
-    """Tasks of each project by what they do, counted again after a commit."""
+    """Counts of tasks by project and state, read again after a commit."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -59,7 +59,7 @@ class TaskCounts:
         self._found: Counter[tuple[str, TaskState]] = Counter()
 
     def of(self, project: str) -> dict[str, int]:
-        """How many of a project there are."""
+        """Return the counts of a project."""
         mark = self._store.change_mark()
         if mark != self._mark:
             states = [state for group in _COUNTED_STATES.values() for state in group]
@@ -73,15 +73,15 @@ class TaskCounts:
         }
 
 
-# A file that somebody writes in two steps is read once more after this time.
+# How often the file is checked.
 FILE_CHECK_SECONDS = 2.0
 FileVersion = tuple[int, int, int]
-# The first look reads: the file may have changed since what is in force was read from it.
+# Makes the first check read the file: it may have changed since it was loaded.
 _NEVER_READ: FileVersion = (0, 0, 0)
 
 
 class SettingsFile:
-    """What is in force, and whether the file says something else by now."""
+    """Watches the settings file for changes."""
 
     def __init__(
         self, path: Path, present: Settings, load: Callable[[], Settings], clock: Clock
@@ -94,23 +94,23 @@ class SettingsFile:
         self._look_at = clock.monotonic() + FILE_CHECK_SECONDS
         self._asked = threading.Event()
 
-    def ask(self) -> None:
-        """Read it at the next look, changed or not."""
+    def request_reload(self) -> None:
+        """Read the file at the next check, even if it has not changed."""
         self._asked.set()
 
-    def look(self) -> SettingsChange | None:
-        """What has changed, if anything did. Raises if the file has mistakes; once for each."""
+    def read_change(self) -> SettingsChange | None:
+        """Return what has changed, if anything. Raises once per change if the file has mistakes."""
         now, asked = self._clock.monotonic(), self._asked.is_set()
         if now < self._look_at and not asked:
             return None
         self._look_at = now + FILE_CHECK_SECONDS
         if asked:
-            # Only then: somebody may ask just now, and is heard at the next look.
+            # Clear only a request that was seen: a new one is served by the next check.
             self._asked.clear()
         mark = _read_file_version(self._path)
         if mark == self._mark and not asked:
             return None
-        # Before reading: what is written meanwhile leads to another look.
+        # Store the version before reading: a later write leads to another check.
         self._mark = mark
         found = merge_settings(self._present, self._load())
         self._present = found.settings
@@ -118,7 +118,7 @@ class SettingsFile:
 
 
 def _read_file_version(path: Path) -> FileVersion | None:
-    """What changes with every change of a file; None while it is not there."""
+    """Return a value that changes with the file; None if it does not exist."""
     try:
         found = path.stat()
     except OSError:

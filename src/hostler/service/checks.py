@@ -31,15 +31,15 @@ from hostler.store.runs import Run, RunState, open_runs, runs_marked
 from hostler.store.tasks import Task, TaskState, find_task, newest_change, tasks_in
 from hostler.store.transaction import age
 
-# A service that works finds such tasks by itself, within seconds.
+# A running service finds such tasks by itself within seconds.
 MAX_UNATTENDED = timedelta(minutes=5)
-# Quotas and dependencies hold work for hours; after a day somebody should know.
+# Quotas and dependencies can delay work for hours; after a day it is reported.
 MIN_LONG_WAIT = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class LongWait:
-    """Tasks that one gate has held for long, the longest first."""
+    """Tasks that one gate has denied for long, longest first."""
 
     gate: str
     tasks: list[Task]
@@ -47,7 +47,7 @@ class LongWait:
 
     @classmethod
     def longest(cls, waiting: Iterable[Task], now: datetime) -> list[LongWait]:
-        """By gate, those that wait for longer than a day."""
+        """Return, by gate, the tasks that have waited for more than a day."""
         held: dict[str, list[tuple[timedelta, Task]]] = {}
         for task in waiting:
             since = age(parse_timestamp(task.gate_since), now) if task.gate_since else timedelta(0)
@@ -65,13 +65,13 @@ class LongWait:
 def find_stalled_tasks(
     running: Iterable[Task], attended: Collection[str], now: datetime
 ) -> list[Task]:
-    """Tasks that are said to run, and of which no run is open."""
+    """Return running tasks that have no open run."""
     return find_stale(running, attended, now, MAX_UNATTENDED)
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanedRun:
-    """A run that is over, and how many of its processes live on."""
+    """An ended run, and how many of its processes still exist."""
 
     run: Run
     processes: int
@@ -79,7 +79,7 @@ class OrphanedRun:
 
 @dataclass(frozen=True, slots=True)
 class CheckoutOwners:
-    """Checkouts by who needs them: a task, a task that is over, or nobody that we know of."""
+    """Checkouts of unfinished tasks, of finished tasks, and of unknown ones."""
 
     used: int
     over: list[Task]
@@ -87,7 +87,7 @@ class CheckoutOwners:
 
 
 def _find_orphaned_runs(store: Store) -> list[OrphanedRun]:
-    """Runs of this home that are over, and whose processes live. Marks of others are no news."""
+    """Return ended runs of this home whose processes still exist."""
     carried = orphans.count_marks()
     if not carried:
         return []
@@ -101,7 +101,7 @@ def _find_orphaned_runs(store: Store) -> list[OrphanedRun]:
 
 
 def _classify_checkouts(home: Path, store: Store) -> CheckoutOwners:
-    """Whose the checkouts of a home are. Costs as much as there are."""
+    """Classify the checkouts of a home. Reads every checkout."""
     used, over, strange = 0, [], []
     for folder in (
         path for project in list_folder(home / "checkouts") for path in list_folder(project)
@@ -123,13 +123,13 @@ _GROUP_AND_OTHERS_RIGHTS = stat.S_IRWXG | stat.S_IRWXO
 
 @fix("home")
 def fix_home_rights(context: CheckContext) -> Iterator[str]:
-    """Nobody else writes to the home."""
+    """Remove write access of others to the home."""
     yield from _remove_rights(context.home, stat.S_IWOTH)
 
 
 @fix("store.database")
 def fix_database_rights(context: CheckContext) -> Iterator[str]:
-    """Nobody else reads the database."""
+    """Remove access of others to the database."""
     with open_home(context) as visit:
         place = visit.store.place if visit else None
     if isinstance(place, SqlitePlace):
@@ -138,7 +138,7 @@ def fix_database_rights(context: CheckContext) -> Iterator[str]:
 
 @fix("credentials")
 def fix_credential_rights(context: CheckContext) -> Iterator[str]:
-    """Only their owner reads the files of credentials."""
+    """Remove access of others to credential files."""
     try:
         github = load_settings(context.home, context.config_path).settings.github
     except ConfigError:
@@ -149,7 +149,7 @@ def fix_credential_rights(context: CheckContext) -> Iterator[str]:
 
 @fix("governor.leases")
 def release_dead_leases(context: CheckContext) -> Iterator[str]:
-    """Leases and wishes of dead processes go."""
+    """Release leases and demand of processes that have ended."""
     with open_home(context) as visit:
         if visit is None:
             return
@@ -157,40 +157,40 @@ def release_dead_leases(context: CheckContext) -> Iterator[str]:
         with visit.store.write("admission", relaxed=True) as tx:
             found = prune(tx, policy, here)
     if found.ended:
-        yield f"{len(found.ended)} lease(s) of the dead were given back"
+        yield f"released {len(found.ended)} lease(s) of processes that have ended"
 
 
 @fix("service.runs")
 def kill_orphaned_processes(context: CheckContext) -> Iterator[str]:
-    """Processes of runs that are over end."""
+    """Kill processes of ended runs."""
     with open_home(context) as visit:
         if visit is None:
             return
         grace = float(visit.settings.runtime.stop_grace_seconds)
         for stray in _find_orphaned_runs(visit.store):
-            yield f"{kill_orphans(stray.run, grace)} process(es) of {stray.run.run} were ended"
+            yield f"ended {kill_orphans(stray.run, grace)} process(es) of {stray.run.run}"
 
 
 @fix("service.checkouts")
 def remove_unused_checkouts(context: CheckContext) -> Iterator[str]:
-    """Checkouts of finished tasks go, if nothing is lost with them."""
+    """Remove checkouts of finished tasks if no work is lost."""
     with open_home(context) as visit:
         if visit is None:
             return
         over = {
             f"{one.project}/{one.id}" for one in _classify_checkouts(context.home, visit.store).over
         }
-        broom = CheckoutCollector(
+        collector = CheckoutCollector(
             build_gc_context(context.home, visit.settings, visit.store, days=0)
         )
-        for page in broom.look():
-            # Only what the check has told of: one that failed may go on in its checkout.
-            gone = broom.remove([one for one in page if one.goes and one.name in over])
+        for page in collector.scan():
+            # Only checkouts that the check reported: a failed task may continue in its checkout.
+            gone = collector.remove([one for one in page if one.goes and one.name in over])
             yield from (f"the checkout {one.name} was removed" for one in gone if one.goes)
 
 
 def _remove_rights(path: Path, rights: int) -> Iterator[str]:
-    """Take rights away; what is not ours stays as it is, and says so by failing."""
+    """Remove rights. Raises for files of other users."""
     if not path.exists():
         return
     mode = stat.S_IMODE(path.stat().st_mode)
@@ -202,10 +202,10 @@ def _remove_rights(path: Path, rights: int) -> Iterator[str]:
 CLOCK, MEMORY, TASKS = "service.clock", "service.memory", "service.tasks"
 RUNS, CHECKOUTS, VERSION = "service.runs", "service.checkouts", "service.version"
 POLLS = "service.polls"
-# Hosts that share a database differ by less, if their clocks are set at all.
+# Clocks of hosts that share a database differ by less than this.
 _MAX_CLOCK_SKEW = timedelta(seconds=60)
 _MAX_NAMED = 3
-# Of fewer looks than this, a share says little.
+# A share of fewer polls than this is not reported.
 _MIN_POLLS = 20
 _WAITING_STATES = (TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED)
 
@@ -221,7 +221,7 @@ def check_clock(context: CheckContext) -> Iterator[Finding]:
             newest, now = newest_change(tx), tx.now()
     if newest and parse_timestamp(newest) > now + _MAX_CLOCK_SKEW:
         evidence = f"it is {now:%Y-%m-%d %H:%M:%S} UTC, and a task was changed at {newest}"
-        remedy = "Set the clock (NTP). Nothing is lost, but what has a time may come late."
+        remedy = "Set the clock (NTP). Nothing is lost, but scheduled work may be late."
         yield Finding(CLOCK, CheckStatus.WARNING, evidence, remedy)
     else:
         yield Finding(CLOCK, CheckStatus.OK, f"{now:%Y-%m-%d %H:%M:%S} UTC")
@@ -234,10 +234,10 @@ def check_memory(context: CheckContext) -> Iterator[Finding]:
         floor = visit.settings.runtime.memory_floor_mb if visit else 0
     free = free_memory_mb()
     if free is None:
-        yield Finding(MEMORY, CheckStatus.SKIPPED, "how much is free cannot be told on this system")
+        yield Finding(MEMORY, CheckStatus.SKIPPED, "free memory cannot be read on this system")
     elif free < floor:
         evidence = f"{free:,} MB are free, less than the {floor:,} MB that are kept: nothing starts"
-        remedy = "End what uses memory, or lower `[runtime] memory_floor_mb`."
+        remedy = "Stop programs that use memory, or lower `[runtime] memory_floor_mb`."
         yield Finding(MEMORY, CheckStatus.WARNING, evidence, remedy)
     else:
         yield Finding(MEMORY, CheckStatus.OK, f"{free:,} MB are free, {floor:,} MB are kept")
@@ -251,7 +251,7 @@ def check_tasks(context: CheckContext) -> Iterator[Finding]:
             yield _skipped(TASKS)
             return
         found = list(_report_stalls(visit, read_presence(context.home)))
-    yield from found or [Finding(TASKS, CheckStatus.OK, "nothing stands still")]
+    yield from found or [Finding(TASKS, CheckStatus.OK, "no stalled tasks")]
 
 
 def _report_stalls(visit: OpenHome, who: Presence) -> Iterator[Finding]:
@@ -259,18 +259,18 @@ def _report_stalls(visit: OpenHome, who: Presence) -> Iterator[Finding]:
         waiting, running = tasks_in(tx, _WAITING_STATES), tasks_in(tx, (TaskState.RUNNING,))
         attended, now = {run.task_id for run in open_runs(tx)}, tx.now()
     if not who.takes_tasks and (waiting or running):
-        evidence = f"{len(waiting) + len(running)} task(s) wait, and no service works on this home"
+        evidence = (
+            f"{len(waiting) + len(running)} task(s) are waiting, and the service is not running"
+        )
         yield Finding(TASKS, CheckStatus.WARNING, evidence, "Start one: hostler service")
         return
     lost = find_stalled_tasks(running, attended, now)
     if lost:
-        evidence = f"{_list_tasks(lost)}: said to run, and nobody works on it"
-        yield Finding(
-            TASKS, CheckStatus.WARNING, evidence, "Start the service anew: hostler restart"
-        )
+        evidence = f"{_list_tasks(lost)}: marked as running, without a run"
+        yield Finding(TASKS, CheckStatus.WARNING, evidence, "Restart the service: hostler restart")
     for held in LongWait.longest(waiting, now):
         remedy = f"See why: hostler why {held.tasks[0].id}"
-        evidence = f"{_list_tasks(held.tasks)}: at the gate {held.gate} for {held.hours} h"
+        evidence = f"{_list_tasks(held.tasks)}: waiting at the gate {held.gate} for {held.hours} h"
         yield Finding(TASKS, CheckStatus.WARNING, evidence, remedy)
 
 
@@ -288,20 +288,20 @@ def check_polls(context: CheckContext) -> Iterator[Finding]:
     overdue = [project for project, lag in sorted(lags.items()) if lag.polls.late_since]
     aim = measure_polls(lags.values())
     if overdue and served:
-        evidence = f"a look at {', '.join(overdue[:_MAX_NAMED])} is due, and not over"
+        evidence = f"the poll of {', '.join(overdue[:_MAX_NAMED])} is overdue"
         yield Finding(
             POLLS,
             CheckStatus.WARNING,
             evidence,
-            "The newest file in `logs` of the home says what it meets.",
+            "See the newest file in `logs` of the home.",
         )
     elif aim.met is False and aim.of >= _MIN_POLLS:
-        evidence = f"{aim.value:.1%} of {aim.of:,} looks of the last day were in time and whole"
+        evidence = f"{aim.value:.1%} of {aim.of:,} polls of the last day were on time and complete"
         yield Finding(
-            POLLS, CheckStatus.WARNING, evidence, "What watching costs: hostler github cost"
+            POLLS, CheckStatus.WARNING, evidence, "See what polling costs: hostler github cost"
         )
     else:
-        yield Finding(POLLS, CheckStatus.OK, f"{aim.of:,} looks in the last day")
+        yield Finding(POLLS, CheckStatus.OK, f"{aim.of:,} polls in the last day")
 
 
 @check(RUNS)
@@ -313,9 +313,9 @@ def check_runs(context: CheckContext) -> Iterator[Finding]:
             return
         found = _find_orphaned_runs(visit.store)
     if not found:
-        yield Finding(RUNS, CheckStatus.OK, "no process outlived its run")
+        yield Finding(RUNS, CheckStatus.OK, "no orphaned processes")
     for stray in found:
-        evidence = f"{stray.processes} process(es) of {stray.run.run}, which is over, live on"
+        evidence = f"{stray.processes} process(es) of the ended run {stray.run.run} still exist"
         yield Finding(RUNS, CheckStatus.WARNING, evidence, "End them: hostler doctor --fix")
 
 
@@ -333,7 +333,7 @@ def check_checkouts(context: CheckContext) -> Iterator[Finding]:
         yield Finding(CHECKOUTS, CheckStatus.WARNING, evidence, remedy)
     if found.strange:
         evidence = f"no task knows {', '.join(found.strange[:_MAX_NAMED])}"
-        remedy = "Look into it, and remove it by hand: nobody can say what it holds."
+        remedy = "Inspect it, and remove it manually: no task knows what it contains."
         yield Finding(CHECKOUTS, CheckStatus.WARNING, evidence, remedy)
     if not found.over and not found.strange:
         yield Finding(CHECKOUTS, CheckStatus.OK, f"{found.used} in use")
@@ -344,12 +344,12 @@ def check_version(context: CheckContext) -> Iterator[Finding]:
     """Is the service of the version that is installed?"""
     holder = read_presence(context.home).holder
     if holder is None:
-        yield Finding(VERSION, CheckStatus.OK, f"{__version__}; no service works on this home")
+        yield Finding(VERSION, CheckStatus.OK, f"{__version__}; the service is not running")
     elif holder.version == __version__:
         yield Finding(VERSION, CheckStatus.OK, f"{__version__}, the service too")
     else:
         evidence = f"this is {__version__}, the service is {holder.version or 'older'}"
-        yield Finding(VERSION, CheckStatus.WARNING, evidence, "Start it anew: hostler restart")
+        yield Finding(VERSION, CheckStatus.WARNING, evidence, "Restart it: hostler restart")
 
 
 def _skipped(name: str) -> Finding:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """What everything in a service stands on."""
+    """Home directory, settings, database and GitHub connection of a service."""
 
     home: Path
     settings: Settings
@@ -46,63 +46,62 @@ class AppContext:
         return self.home / "checkouts"
 
 
-# The step that was just done, and what it was about.
-StepObserver = Callable[[str, str], None]
+# Called after each step of a poll, run, write or collection, with the step and the id that it is
+# about. `BusNotifier` reports runs from it; tests interrupt the service between steps.
+StepHook = Callable[[str, str], None]
 
 
 def ignore_step(_step: str, _about: str) -> None:
-    """Observes nothing."""
+    """Ignore a step."""
 
 
-# What the lock of a home is held for. Only the first takes whatever is queued.
+# What the lock of a home is held for. Only a service starts any queued task.
 SERVICE_PURPOSE, ONE_POLL_PURPOSE, ONE_TASK_PURPOSE = "service", "service --once", "run"
-_NO_SERVICE_TEXT = (
-    "No service works on this home: nothing starts until one does (`hostler service`)."
-)
+_NO_SERVICE_TEXT = "The service is not running, so no task will start. Start it: hostler service"
 
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Who holds the lock of a home, if anybody does."""
+    """The process that holds the lock of a home, if any."""
 
     holder: Holder | None = None
 
     @property
     def takes_tasks(self) -> bool:
-        """Whether somebody takes every task that is queued."""
+        """Whether a service is running that starts queued tasks."""
         return self.holder is not None and self.holder.purpose == SERVICE_PURPOSE
 
     def sentence(self) -> str:
-        """The same for people."""
+        """Describe it in a sentence."""
         if self.holder is None:
             return _NO_SERVICE_TEXT
         if self.takes_tasks:
-            return f"A service works on this home: {self.holder}."
+            return f"The service is running: {self.holder}."
         return (
-            f"{self.holder} works on this home, and takes no other tasks: they wait until it "
-            "has ended and a service works (`hostler service`)."
+            f"{self.holder} uses this home and starts no other tasks. They wait until it has "
+            "ended and the service runs (`hostler service`)."
         )
 
     def as_json(self) -> dict[str, Any] | None:
-        """The same for programs."""
+        """Return it as JSON."""
         if self.holder is None:
             return None
         return {**asdict(self.holder), "takes_tasks": self.takes_tasks}
 
 
 def read_presence(home: Path) -> Presence:
-    """Who works on a home at this moment."""
+    """Return the process that holds the lock of a home now."""
     return Presence(who_works(home))
 
 
-# Steps of a restart after which the program that starts may be one that the operator asked for.
+# Steps of a restart after which the starting program may be an update.
 _UPDATE_STEPS = (Step.UPDATE, Step.UPDATED)
 
 
 @contextmanager
 def open_context(home: Path, settings: Settings, clock: Clock) -> Iterator[AppContext]:
-    """A house for the length of a block."""
-    # Here alone: whoever only wants the database need not wait for what speaks with GitHub.
+    """Open the application context for the length of a block."""
+    # Imported here: commands that only need the database start faster without it.
     from hostler.forge.github.hub import open_github
 
     store = open_or_create_store(home, settings.runtime.database_url or None, clock)
@@ -116,12 +115,12 @@ def open_context(home: Path, settings: Settings, clock: Clock) -> Iterator[AppCo
         store.close()
 
 
-# What to do if the layout that an update needs cannot be had; the error is raised after it.
+# Called if the database cannot be upgraded for an update; the error is raised afterwards.
 OnUpgradeFailed = Callable[[HomeLock, HostlerError], None]
 
 
 def _ignore_upgrade_error(_lock: HomeLock, _error: HostlerError) -> None:
-    """Only the error is raised."""
+    """Do nothing before the error is raised."""
 
 
 @contextmanager
@@ -134,21 +133,21 @@ def lock_and_open(
     purpose: str = SERVICE_PURPOSE,
     unfit: OnUpgradeFailed = _ignore_upgrade_error,
 ) -> Iterator[tuple[AppContext, HomeLock]]:
-    """A house and its lock, which the program before us may have handed over."""
+    """Lock the home and open the context. A restarted program inherits the lock."""
     if inherited is None:
         lock = HomeLock.take(home, clock, purpose)
     else:
         lock = HomeLock.inherit(home, inherited, clock, purpose)
     with held(lock):
         _prepare_database(home, settings.runtime.database_url or None, clock, partial(unfit, lock))
-        with open_context(home, settings, clock) as house:
-            yield house, lock
+        with open_context(home, settings, clock) as app:
+            yield app, lock
 
 
 def _prepare_database(
     home: Path, database_url: str | None, clock: Clock, unfit: Callable[[HostlerError], None]
 ) -> None:
-    """With the lock held: a database of our layout, if it is missing or an update asks for it."""
+    """Create the database if it is missing; upgrade it after an update. The lock is held."""
     place = find_place(home, database_url)
     try:
         open_store(home, database_url, clock=clock).close()
@@ -160,7 +159,7 @@ def _prepare_database(
         try:
             _upgrade_database(home, place, clock)
         except HostlerError as error:
-            # Once: each attempt makes a copy of the database first.
+            # Store this, so that the upgrade is tried once: each attempt copies the database first.
             with suppress(StoreError):
                 leave_step(place, clock, Patience(), Step.UNFIT)
             unfit(error)
@@ -168,22 +167,22 @@ def _prepare_database(
 
 
 def _upgrade_database(home: Path, place: Place, clock: Clock) -> None:
-    # Here alone: it brings Alembic along, which takes longer than all the rest.
+    # Imported here: Alembic takes longer to import than everything else.
     from hostler.store.admin.migrate import upgrade_under_lock
 
     upgrade_under_lock(home, place, clock=clock, patience=Patience(), progress=_ignore_progress)
 
 
 def _ignore_progress(_done: int, _all: int) -> None:
-    """Tells nobody how far it is."""
+    """Ignore progress."""
 
 
 def open_or_create_store(home: Path, database_url: str | None, clock: Clock) -> Store:
-    """The database of a home. One of an older layout is not touched: that is asked for by name."""
+    """Open the database, or create it. Raise for an older schema: users upgrade it."""
     try:
         return open_store(home, database_url, clock=clock)
     except StoreMissing:
-        # Here alone: it brings Alembic along, which takes longer than all the rest.
+        # Imported here: Alembic takes longer to import than everything else.
         from hostler.store.admin.migrate import upgrade
 
         place = find_place(home, database_url)
@@ -193,7 +192,7 @@ def open_or_create_store(home: Path, database_url: str | None, clock: Clock) -> 
 
 @dataclass(frozen=True, slots=True)
 class OpenHome:
-    """What there is to look at."""
+    """The settings and database of a home."""
 
     settings: Settings
     store: Store
@@ -201,7 +200,7 @@ class OpenHome:
 
 @contextmanager
 def open_home(context: CheckContext) -> Iterator[OpenHome | None]:
-    """Look at a home; None where settings or database cannot be read: other checks say why."""
+    """Open a home; None if settings or database cannot be read, which other checks report."""
     try:
         settings = load_settings(context.home, context.config_path).settings
         url = os.environ.get(URL_VARIABLE) or settings.runtime.database_url or None

@@ -15,7 +15,7 @@ ERROR_PAUSE_SECONDS = 5.0
 
 
 class SenderThread(Protocol):
-    """Somebody who sends in a thread of its own."""
+    """A thread that sends."""
 
     def start(self) -> None: ...
     def wake(self) -> None: ...
@@ -23,30 +23,30 @@ class SenderThread(Protocol):
 
 
 class SenderThreads:
-    """All who send, as one."""
+    """Several sender threads as one."""
 
     def __init__(self, *messengers: SenderThread) -> None:
         self._all = messengers
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start the thread."""
         for one in self._all:
             one.start()
 
     def wake(self) -> None:
-        """There may be something new to send."""
+        """Check for something new to send."""
         for one in self._all:
             one.wake()
 
     def leave(self, timeout: float) -> bool:
-        """End; whether all have ended in time."""
-        # Each is asked, whatever the one before has said.
+        """Stop. Return True if all have stopped in time."""
+        # Stop every thread, even if an earlier one is late.
         left = [one.leave(timeout) for one in self._all]
         return all(left)
 
 
 class OutboxThread:
-    """Sends until it is told to leave; a write under way is finished first."""
+    """Sends queued writes. A running write is finished before the thread stops."""
 
     def __init__(
         self,
@@ -64,15 +64,15 @@ class OutboxThread:
         self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
-        """There may be something new to send."""
+        """Check for something new to send."""
         self._news.set()
 
     def leave(self, timeout: float) -> bool:
-        """End; whether it has ended in time."""
+        """Stop. Return True if the thread has stopped in time."""
         self._leaving = True
         self._news.set()
         if self._thread.is_alive():
@@ -81,17 +81,17 @@ class OutboxThread:
 
     def _run(self) -> None:
         while not self._leaving:
-            # Cleared before looking: news that arrive meanwhile cause one more look.
+            # Clear first: an event during the check leads to another one.
             self._news.clear()
             seconds = self._send()
             if not self._leaving:
                 self._news.wait(seconds)
 
     def _send(self) -> float | None:
-        """Send what is due; in how many seconds to look again."""
+        """Send what is due; return in how many seconds to check again."""
         try:
             again = [self._sender.send_due(), self._reconciler.find_due()]
-        except Exception as error:  # a busy database, or a defect: neither ends all sending
+        except Exception as error:  # a busy database or a defect must not end the thread
             self._troubled(error)
             return ERROR_PAUSE_SECONDS
         return min((self._until(moment) for moment in again if moment is not None), default=None)

@@ -31,7 +31,7 @@ _FileVersion = tuple[int, int, int]
 
 
 class PolicyCache:
-    """The newest policy that could be read. A damaged file changes nothing, and is told once."""
+    """The last policy that could be read. A damaged file is reported once and changes nothing."""
 
     def __init__(
         self,
@@ -40,18 +40,18 @@ class PolicyCache:
         troubled: Callable[[BaseException], None],
         store: Store | None = None,
     ) -> None:
-        """`store`: where state goes that an older program kept in the file."""
+        """`store` receives state that an older program kept in the file."""
         self._home = home
         self._settings = settings
         self._troubled = troubled
         self._store = store
         self.tidy()
-        # A service does not start on a damaged file: it would not know its caps.
+        # A service does not start with a damaged file: it would not know its caps.
         self._mark = self._look()
         self._policy = read_policy(home, settings)
 
     def current(self) -> Policy:
-        """The policy in force."""
+        """Return the effective policy."""
         mark = self._look()
         if mark != self._mark:
             self._mark = mark
@@ -62,16 +62,16 @@ class PolicyCache:
         return self._policy
 
     def tidy(self) -> None:
-        """Move state out of the file. To be called outside of transactions.
+        """Move state out of the file. Call it outside of transactions.
 
-        What cannot be moved stays where it is, and nobody heeds it there.
+        State that cannot be moved stays in the file and is ignored there.
         """
         if self._store is None:
             return
         try:
             move_state(self._home, self._store)
         except ConfigError:
-            return  # whoever reads the caps says so
+            return  # reading the caps reports this
         except HostlerError as error:
             self._troubled(error)
 
@@ -85,30 +85,30 @@ class PolicyCache:
 
 @dataclass(frozen=True, slots=True)
 class LocalPoolControl:
-    """The pools of a home, for an operator."""
+    """Changes pools of a home for an operator."""
 
     home: Path
     settings: Settings
     store: Store
 
     def set(self, pool: str, caps: Mapping[str, Any]) -> None:
-        """Set a pool anew."""
+        """Set all caps of a pool."""
         set_pool(self.home, self.settings, self.store, pool, caps)
 
     def reset(self, pool: str) -> bool:
-        """Forget what was learned of it; whether there was anything."""
+        """Forget what was learned about a pool. Return False if there was nothing."""
         with self.store.write("admission") as tx:
             return forget(tx, pool_key(pool))
 
     def park(self, pool: str, term: datetime | timedelta | None, why: str) -> ParkedPool | None:
-        """Close it for a while, until a moment, or until it is resumed; how it is closed then."""
+        """Close a pool for a time, until a time, or until it is resumed."""
         with self.store.write("admission") as tx:
             ends = tx.now() + term if isinstance(term, timedelta) else term or UNTIL_RESUMED
             close_pool(tx, pool_key(pool), ends, why)
             return active_parking(parked_pool(tx, pool_key(pool)), tx.now())
 
     def resume(self, pool: str) -> bool:
-        """Open it; whether it was closed."""
+        """Open a pool. Return False if it was open."""
         with self.store.write("admission") as tx:
             return open_pool(tx, pool_key(pool))
 
@@ -116,24 +116,24 @@ class LocalPoolControl:
 def change_pool(
     home: Path, settings: Settings, store: Store, pool: str, caps: Mapping[str, Any]
 ) -> None:
-    """Change some of what a pool is set to. Agents at work go on."""
+    """Change some caps of a pool. Running agents continue."""
     _write_caps(home, settings, store, pool, lambda: {**_configured_caps(home, pool), **caps})
 
 
 def set_pool(
     home: Path, settings: Settings, store: Store, pool: str, caps: Mapping[str, Any]
 ) -> None:
-    """Set a pool anew: what is not named goes back to its default. Agents at work go on."""
+    """Set all caps of a pool; those not given become the default. Running agents continue."""
     _write_caps(home, settings, store, pool, lambda: caps)
 
 
 def _write_caps(
     home: Path, settings: Settings, store: Store, pool: str, caps: Callable[[], Mapping[str, Any]]
 ) -> None:
-    read_policy(home, settings)  # a damaged file is said before anything else
+    read_policy(home, settings)  # raises first if the file is damaged
     move_state(home, store)
     with store.write("admission") as tx:
-        # What is set already is read here: others may change it until now, and not from now on.
+        # Read the present caps with the lock held.
         set_caps(home, pool, caps())
         reset_cap(tx, read_policy(home, settings), pool)
 
@@ -143,23 +143,23 @@ def _configured_caps(home: Path, pool: str) -> dict[str, Any]:
     return known.model_dump(include=set(PoolCaps.model_fields), exclude_unset=True)
 
 
-# As a number for charts: how much it holds back.
+# The state as a number, for charts.
 _BREAKER_LEVELS = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN: 2}
 
 
 class AdaptivePoolReporter:
-    """Looks at what is stored; costs nothing where nothing is learned."""
+    """Reports changes of adaptive pools."""
 
-    def __init__(self, store: Store, policies: PolicyCache, journal: ServiceLog) -> None:
+    def __init__(self, store: Store, policies: PolicyCache, service_log: ServiceLog) -> None:
         self._store = store
         self._policies = policies
-        self._journal = journal
+        self._service_log = service_log
         self._caps: dict[str, int] = {}
         self._breakers: dict[str, BreakerState] = {}
         self._damaged: set[str] = set()
 
-    def look(self) -> None:
-        """Tell what has changed since the last look. The first one only counts."""
+    def report_changes(self) -> None:
+        """Report changes since the last call. The first call only stores the state."""
         policy = self._policies.current()
         if not policy.is_any_adaptive:
             return
@@ -176,14 +176,14 @@ class AdaptivePoolReporter:
         metrics.set(names.GOVERNOR_RATE_LIMIT_EVENTS, state.rate_limit_events, pool=pool)
         before = self._caps.get(pool, cap)
         if cap != before:
-            self._journal.cap_changed(pool, before, cap, state.rate_limit_events)
+            self._service_log.cap_changed(pool, before, cap, state.rate_limit_events)
         if breaker is not self._breakers.get(pool, breaker):
-            self._journal.breaker_changed(pool, breaker.value or "closed")
+            self._service_log.breaker_changed(pool, breaker.value or "closed")
         self._caps[pool], self._breakers[pool] = cap, breaker
         self._tell_damage(pool, damaged=state.damaged_at is not None)
 
     def _tell_damage(self, pool: str, *, damaged: bool) -> None:
-        """Once, also of what was damaged when this began: nobody may have heard of it."""
+        """Report damage once, even if it existed before the service started."""
         if damaged and pool not in self._damaged:
-            self._journal.damaged(pool)
+            self._service_log.damaged(pool)
         (self._damaged.add if damaged else self._damaged.discard)(pool)

@@ -38,7 +38,7 @@ from hostler.workflows.workspace import RepoContext
 
 # Whoever decides or writes by a repository's name waits, and reads the new one.
 _RENAME_SCOPES = ("admission", "outbox", "tasks")
-# A running one is refused by its desk when its agent is done.
+# A running one is refused by its context when its agent is done.
 _NOT_RUNNING_STATES = tuple(one for one in TaskState if one not in (*OVER, TaskState.RUNNING))
 
 
@@ -114,7 +114,7 @@ class RepositoryNames:
 
 
 def _find_misassigned(tx: Transaction, project: str, name: RepoName) -> list[Task]:
-    """Tasks at rest whose section of the settings means another repository than theirs now."""
+    """Return idle tasks whose section of the settings now names another repository."""
     return [
         task
         for task in tasks_in(tx, _NOT_RUNNING_STATES)
@@ -123,7 +123,7 @@ def _find_misassigned(tx: Transaction, project: str, name: RepoName) -> list[Tas
 
 
 def _stop_misassigned(tx: Transaction, project: str, name: RepoName) -> None:
-    """Nothing is done in one repository that was meant for another."""
+    """Stop tasks whose section of the settings now names another repository."""
     for task in _find_misassigned(tx, project, name):
         reason = f"[repo.{task.project}] does not mean {task.repo_full_name} any more."
         change_task(tx, task, replace(task, state=TaskState.STOPPED, reason=reason, wake_at=None))
@@ -134,57 +134,57 @@ class NotWatched(HostlerError):
 
 
 class RepoContexts:
-    """The desks of a house."""
+    """The contexts of all watched repositories, built when first needed."""
 
-    def __init__(self, house: AppContext) -> None:
-        self._house = house
+    def __init__(self, app: AppContext) -> None:
+        self._app = app
         self._lock = threading.Lock()
         self._made: dict[str, RepoContext] = {}
-        # Those that were made by later settings.
+        # The contexts that later settings replaced these with.
         self._newer: RepoContexts | None = None
 
     def of(self, project: str) -> RepoContext:
-        """A project's desk. Asks GitHub for our name and its number, the first time."""
+        """Return the context of a project. The first call queries GitHub."""
         newer = self._newer
         if newer is not None and self._was_renamed(project, newer):
-            # Whoever began by the old settings brings its work to where the repository is now.
+            # Work that began with earlier settings continues in the renamed repository.
             return newer.of(project)
         with self._lock:
             made = self._made.get(project)
         if made is not None:
             return made
-        # Nobody is kept waiting while GitHub is asked: the scheduler wants to know who is ready.
+        # Query GitHub without the lock: the scheduler calls `ready` meanwhile.
         made = self._make(project)
         with self._lock:
             return self._made.setdefault(project, made)
 
     def ready(self) -> frozenset[str]:
-        """Projects whose desk is there."""
+        """Return projects whose context exists."""
         with self._lock:
             return frozenset(self._made)
 
-    def renewed(self, house: AppContext) -> RepoContexts:
-        """The desks by other settings. Whose name stays the same needs nothing of GitHub."""
-        after = RepoContexts(house)
+    def renewed(self, app: AppContext) -> RepoContexts:
+        """Return the contexts for changed settings. Repositories with the same name keep theirs."""
+        after = RepoContexts(app)
         with self._lock:
             made = dict(self._made)
-        for project, desk in made.items():
-            repo = house.settings.repo.get(project)
-            if repo is not None and RepoName(repo.owner, repo.name) == desk.policy.repo:
-                after._made[project] = replace(desk, **_settings_fields(house, project))
+        for project, repo_context in made.items():
+            repo = app.settings.repo.get(project)
+            if repo is not None and RepoName(repo.owner, repo.name) == repo_context.policy.repo:
+                after._made[project] = replace(repo_context, **_settings_fields(app, project))
         self._newer = after
         return after
 
     def _was_renamed(self, project: str, newer: RepoContexts) -> bool:
-        """Whether later settings know the project, under another name."""
-        before = self._house.settings.repo.get(project)
-        after = newer._house.settings.repo.get(project)
+        """Return True if later settings give the project another repository name."""
+        before = self._app.settings.repo.get(project)
+        after = newer._app.settings.repo.get(project)
         return after is not None and (
             before is None or repo_full_name(before) != repo_full_name(after)
         )
 
     def _make(self, project: str) -> RepoContext:
-        house, settings = self._house, self._house.settings
+        app, settings = self._app, self._app.settings
         if project not in settings.repo or find_agent(settings, project) is None:
             raise NotWatched(
                 f"{project} is not in the settings, or has no agent there.",
@@ -193,45 +193,43 @@ class RepoContexts:
             )
         repo = settings.repo[project]
         name = RepoName(repo.owner, repo.name)
-        RepositoryNames(house.store, house.hub, settings, house.home).know(project)
+        RepositoryNames(app.store, app.hub, settings, app.home).know(project)
         return RepoContext(
-            store=house.store,
-            mirror=open_mirror(house.mirrors, name),
-            remote=_build_remote(house, name),
-            checkouts=house.checkouts,
-            identity=_build_identity(house.hub.credentials.login(), settings.github.web_url),
-            **_settings_fields(house, project),
+            store=app.store,
+            mirror=open_mirror(app.mirrors, name),
+            remote=_build_remote(app, name),
+            checkouts=app.checkouts,
+            identity=_build_identity(app.hub.credentials.login(), settings.github.web_url),
+            **_settings_fields(app, project),
         )
 
 
-def _settings_fields(house: AppContext, project: str) -> dict[str, Any]:
-    """What of a desk only the settings say."""
-    repo = house.settings.repo[project]
+def _settings_fields(app: AppContext, project: str) -> dict[str, Any]:
+    """Return the fields of a context that come from the settings."""
+    repo = app.settings.repo[project]
     return {
-        "policy": build_repo_policy(project, repo, house.settings.tasks),
+        "policy": build_repo_policy(project, repo, app.settings.tasks),
         "settings": repo,
-        "limits": house.settings.tasks,
-        "env": _command_environment(house, project),
+        "limits": app.settings.tasks,
+        "env": _command_environment(app, project),
     }
 
 
-def _build_remote(house: AppContext, name: RepoName) -> Remote:
-    """Where a repository is fetched from and pushed to, as us."""
-    web = house.settings.github.web_url.rstrip("/")
-    return Remote(f"{web}/{name}.git", token=lambda: house.hub.credentials.get_secret(name))
+def _build_remote(app: AppContext, name: RepoName) -> Remote:
+    """Return the remote of a repository, with Hostler's credentials."""
+    web = app.settings.github.web_url.rstrip("/")
+    return Remote(f"{web}/{name}.git", token=lambda: app.hub.credentials.get_secret(name))
 
 
 def _build_identity(login: str, web_url: str) -> CommitIdentity:
-    """Who commits: our account, by the address that the host knows it under."""
+    """Return the commit identity: Hostler's account with its no-reply address."""
     host = urlsplit(web_url).hostname or "localhost"
     return CommitIdentity(login, f"{login}@users.noreply.{host}")
 
 
-def _command_environment(house: AppContext, project: str) -> dict[str, str]:
-    """What setup and test commands of a repository see: the same as its agent."""
-    found = find_agent(house.settings, project)
+def _command_environment(app: AppContext, project: str) -> dict[str, str]:
+    """Return the environment of setup and test commands: that of the repository's agent."""
+    found = find_agent(app.settings, project)
     listed = found[1].env if found else []
-    names = secret_variables(house.settings)
-    return append_to_path(
-        build_agent_environment(house.environment, listed, {}, names), TOOLS_FOLDER
-    )
+    names = secret_variables(app.settings)
+    return append_to_path(build_agent_environment(app.environment, listed, {}, names), TOOLS_FOLDER)

@@ -29,8 +29,7 @@ from hostler.workflows.commands import (
     store_restart_step,
 )
 
-# Where a restart that was running stood when the program before us ended, and what that means.
-# Without an entry, all that was asked for has happened.
+# By the last step of a restart that a process left behind, why it failed. Other steps succeeded.
 _INTERRUPTED_TEXTS: dict[Step | None, str] = {
     None: "The service ended before it was replaced.",
     Step.LOOK: "The service ended before it was replaced.",
@@ -38,12 +37,12 @@ _INTERRUPTED_TEXTS: dict[Step | None, str] = {
     Step.ROLLBACK: "The update failed, and the service ended before it was rolled back.",
     Step.UNFIT: "The new version could not bring the database to its layout; the log says why.",
 }
-# The end of the last work wakes us; this is for what happens without an event.
+# The end of the last job triggers an iteration; this is for changes without an event.
 _TICK_SECONDS = 1.0
 
 
 class DrainEvent(StrEnum):
-    """What there is to do or to say about a drain."""
+    """An event of a drain."""
 
     STARTED = "started"
     PROGRESS = "progress"
@@ -53,7 +52,7 @@ class DrainEvent(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DrainState:
-    """Since when, on the monotonic clock, and how many were pending when it was last told."""
+    """When a drain started, on the monotonic clock, and the pending jobs last reported."""
 
     started_at: float
     told: int
@@ -62,7 +61,7 @@ class DrainState:
 def next_drain_state(
     drain: DrainState | None, wanted: bool, pending: int, now: float, timeout: float
 ) -> tuple[DrainState | None, tuple[DrainEvent, ...]]:
-    """What one look at a drain leads to. Touches nothing."""
+    """Return the next state of a drain, and its events. Pure."""
     if not wanted:
         return None, ()
     begun = drain or DrainState(now, pending)
@@ -77,64 +76,64 @@ def next_drain_state(
 
 
 def judge_restart(step: Step | None, version: str) -> tuple[bool, str]:
-    """Whether a restart that came so far is done, and what there is to tell about it."""
+    """Return whether a restart that reached a step succeeded, and a text about it."""
     broken_off = _INTERRUPTED_TEXTS.get(step, "")
-    return not broken_off, f"{broken_off} Hostler {version} is at work.".strip()
+    return not broken_off, f"{broken_off} Hostler {version} is running.".strip()
 
 
 class RestartDrain:
-    """The one drain of a process: its row says whether, its timer since when."""
+    """The drain before a restart: a row stores the request, this object the start time."""
 
-    def __init__(self, store: Store, journal: ServiceLog, clock: Clock) -> None:
+    def __init__(self, store: Store, service_log: ServiceLog, clock: Clock) -> None:
         self._store = store
-        self._journal = journal
+        self._service_log = service_log
         self._clock = clock
         self._drain: DrainState | None = None
-        # Where the database stood when it was last asked, and what it said.
+        # The change mark and answer of the last query.
         self._known: tuple[int, bool] | None = None
         self._untold = False
 
     @property
     def started_at_monotonic(self) -> float | None:
-        """Since when it drains; None while it does not."""
+        """When the drain started; None if there is none."""
         return self._drain.started_at if self._drain else None
 
-    def wanted(self) -> bool:
-        """Whether a restart is pending or running: then nothing may begin."""
+    def is_requested(self) -> bool:
+        """Return True if a restart is pending or running, so that no work may start."""
         mark = self._store.change_mark()
         if self._known is None or self._known[0] != mark:
             with self._store.read() as tx:
                 self._known = (mark, current_restart(tx) is not None)
         return self._known[1]
 
-    def look(self, pending: int, timeout: float) -> bool:
-        """So many futures are pending after a reap of all; whether to restart now."""
+    def advance(self, pending: int, timeout: float) -> bool:
+        """Advance the drain. `pending` counts jobs after a reap. Return True to restart now."""
         if self._untold:
             self._tell()
         now = self._clock.monotonic()
-        after, acts = next_drain_state(self._drain, self.wanted(), pending, now, timeout)
+        after, acts = next_drain_state(self._drain, self.is_requested(), pending, now, timeout)
         seconds = now - (self._drain or after or DrainState(now, 0)).started_at
         restart = DrainEvent.COMPLETED in acts and self._start()
         if DrainEvent.TIMEOUT in acts:
             self._give_up(pending, seconds)
-        # Only now: what could not be stored is tried again with the next look.
+        # Last: if storing failed, the next call tries again.
         self._drain = after
         for act in acts:
-            self._journal.drain(act.value, pending, seconds)
+            self._service_log.drain(act.value, pending, seconds)
         return restart
 
     def seconds_left(self) -> float | None:
-        """Until it must look again by itself."""
+        """Return in how many seconds to call `advance` without an event."""
         return _TICK_SECONDS if self._drain is not None else None
 
-    def came_back(self) -> None:
-        """A restart that was running when we started is over: here we are."""
+    def report_finished_restart(self) -> None:
+        """Report the end of the restart that started this process."""
         self._untold = True
         try:
             self._tell()
         except StoreError as error:
-            # A busy database is no reason to leave. Nothing begins until it is told.
-            self._journal.broke(error)
+            # A busy database: nothing starts until this is stored.
+            self._service_log.broke(error)
 
     def _tell(self) -> None:
         with self._store.read() as tx:
@@ -144,9 +143,9 @@ class RestartDrain:
             with self._store.write(*RESTART_SCOPES) as tx:
                 finish_restart(tx, done, words)
             if done:
-                self._journal.restarted(__version__, found.requested_by)
+                self._service_log.restarted(__version__, found.requested_by)
             else:
-                self._journal.restart_failed(words)
+                self._service_log.restart_failed(words)
         self._untold = False
 
     def _start(self) -> bool:
@@ -160,13 +159,13 @@ class RestartDrain:
             finish_restart(tx, False, why)
 
 
-# The descriptor of the home's lock, for the program that comes after us.
+# The descriptor of the home's lock, for the program that replaces this one.
 LOCK_VARIABLE = "HOSTLER_INHERITED_LOCK"
 _SHUTDOWN_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def replace_process(words: Sequence[str], lock: int) -> None:
-    """Become the program that is on the disk now. Returns only by raising `OSError`."""
+    """Replace this process by the installed program. Returns only by raising `OSError`."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     environment = {**os.environ, LOCK_VARIABLE: str(lock)}
@@ -174,14 +173,14 @@ def replace_process(words: Sequence[str], lock: int) -> None:
         # A shell would lose the descriptor of the lock.
         os.execve(words[0], [*words], environment)  # noqa: S606
     finally:
-        # We are still here: what we start must not keep the lock.
+        # The replacement failed: child processes must not inherit the lock.
         os.set_inheritable(lock, False)
 
 
 def program_command(home: Path, config: Path | None, *, debug: bool = False) -> list[str]:
-    """How the program on the disk is called for this home: to be asked, and to take over.
+    """Return the command that starts the installed program for this home.
 
-    By whole paths: who stands elsewhere, or in a folder that was made anew, means the same.
+    All paths are absolute, so that it works from any folder.
     """
     settings = ["--config", str(config)] if config else []
     python = [sys.executable, *interpreter_arguments(sys.orig_argv, sys.argv)]
@@ -189,7 +188,7 @@ def program_command(home: Path, config: Path | None, *, debug: bool = False) -> 
 
 
 def interpreter_arguments(whole: Sequence[str], ours: Sequence[str]) -> list[str]:
-    """What stood between Python and our own words; our name, if that script is gone."""
+    """Return the arguments between the interpreter and Hostler's own; `-m hostler` by default."""
     between = list(whole[1 : len(whole) - len(ours) + 1])
     if between and between[0].startswith("-"):
         return between
@@ -199,21 +198,21 @@ def interpreter_arguments(whole: Sequence[str], ours: Sequence[str]) -> list[str
 
 
 def take_inherited_lock() -> int | None:
-    """The lock that was handed over. Taken out of the environment: our children must not see it."""
+    """Return the inherited lock, and remove it from the environment of child processes."""
     lock = os.environ.pop(LOCK_VARIABLE, "")
     return int(lock) if lock.isdigit() else None
 
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Nobody here hears a signal any more: it waits for the program that takes over.
+    """Block shutdown signals, so that they reach the program that replaces this one.
 
-    Only this thread can hold them back. One that another thread gets ends us, which is what it
-    asks for; a handler of ours would hear it, and be gone before it has done anything.
+    Only this thread can block them. A signal that another thread receives ends the process, as
+    it should; a handler would be replaced before it could act.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _SHUTDOWN_SIGNALS)
     before = {number: signal.signal(number, signal.SIG_DFL) for number in _SHUTDOWN_SIGNALS}
-    # The next program has no ear for this one at first, and reads the settings anyway.
+    # The next program has no handler for this one at first, and reads the settings anyway.
     before[signal.SIGHUP] = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         yield
@@ -223,14 +222,14 @@ def defer_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SHUTDOWN_SIGNALS)
 
 
-# Whoever needs longer than this to find nothing broken is broken.
+# A program that needs longer for its check counts as broken.
 CHECK_SECONDS = 60.0
 _MAX_OUTPUT_BYTES = 16_384
-# `doctor` says with this exit code, or a higher one, that something is broken.
+# With this exit code, or a higher one, `doctor` reports that something is broken.
 _BROKEN_EXIT_CODE = 2
-# Where we stand ourselves, and where the program that takes over will stand.
+# The working folder of this process, and of the program that replaces it.
 _CURRENT_FOLDER = Path()
-_CHECK_FAILED_TEXT = "`hostler doctor --quick` finds something broken: the old program goes on."
+_CHECK_FAILED_TEXT = "`hostler doctor --quick` reports errors; the old program keeps running."
 # Runs a command to its end; its exit code, None if its time ran out.
 RunCommand = Callable[[ChildProcess, TailBuffer], int | None]
 # A command, its exit code (None: its time ran out), and the end of what it printed.
@@ -239,7 +238,7 @@ ReportCommand = Callable[[str, int | None, str], None]
 
 @dataclass(frozen=True, slots=True)
 class UpdateResult:
-    """What became of an update. `failed` says why there is none; `replace`: start the new one."""
+    """The result of an update. `failed` says why it failed; `replace`: start the new program."""
 
     failed: str = ""
     replace: bool = True
@@ -247,10 +246,10 @@ class UpdateResult:
 
 @dataclass(frozen=True, slots=True)
 class Updater:
-    """Runs what the operator named, then asks the new program how it is.
+    """Runs the operator's update command, then checks the new program.
 
-    `env` is for his commands, without secrets of ours; `own` is for our own program. `begins`
-    hears of each step before it is begun.
+    `env` is for the operator's commands and has no secrets of Hostler; `own` is for Hostler's
+    own program. `begins` is called before each step.
     """
 
     runtime: Runtime
@@ -263,9 +262,9 @@ class Updater:
     run: RunCommand = run_child
 
     def update(self) -> UpdateResult:
-        """Update, or go back. Without an update to make, the program is only looked at.
+        """Update, or roll back. Without an update command, only check the program.
 
-        Settings that were broken while we worked, for one, would let no program start.
+        For example, broken settings would not let a new process start.
         """
         command = self.runtime.restart_command
         self.begins(Step.UPDATE if command else Step.LOOK)
@@ -279,22 +278,22 @@ class Updater:
         return UpdateResult(_CHECK_FAILED_TEXT, False)
 
     def undo(self) -> bool:
-        """Run the operator's way back; whether there is one, and it leads to a sound program."""
+        """Roll back. Return True if a rollback command exists and the program passes its check."""
         command = self.runtime.restart_rollback_command
         return bool(command) and self._run("rollback", command) and self._check()
 
     def _back(self, why: str) -> UpdateResult:
         if not self.runtime.restart_rollback_command:
             return UpdateResult(
-                f"{why} No `restart_rollback_command` is set: the old program goes on.", False
+                f"{why} No `restart_rollback_command` is set; the old program keeps running.", False
             )
         self.begins(Step.ROLLBACK)
         if self.undo():
             return UpdateResult(f"{why} It was rolled back.")
-        return UpdateResult(f"{why} Rolling it back failed too: the old program goes on.", False)
+        return UpdateResult(f"{why} The rollback failed too; the old program keeps running.", False)
 
     def _check(self) -> bool:
-        """Whether the program that is there now finds nothing broken."""
+        """Return True if the installed program passes its check."""
         child = ChildProcess(
             list(self.check), _CURRENT_FOLDER, self.own, CHECK_SECONDS, mark="restart-check"
         )
@@ -319,40 +318,40 @@ class Updater:
 
 
 def max_update_seconds(runtime: Runtime) -> float:
-    """How long an update and its way back may take, each with its check."""
+    """Return the time limit of an update with its rollback, each with a check."""
     return 2 * (runtime.restart_command_timeout_seconds + CHECK_SECONDS)
 
 
-# Between two attempts to store something; short, because somebody may ask us to leave.
+# Pause between two attempts to store something; short, so that a shutdown is not delayed.
 _MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.25, 5.0
-_MANUAL_REMEDY = "Install the version before it; or mend the cause, and run: hostler db upgrade"
+_MANUAL_REMEDY = "Install the previous version, or fix the cause and run: hostler db upgrade"
 
 
 @dataclass(frozen=True, slots=True)
 class RestartDeps:
-    """What one program is replaced with.
+    """What a restart needs.
 
-    `check` asks the program on the disk how it is, `again` starts it. `become` returns only by
-    raising `OSError`.
+    `check` is the command that checks the installed program, `again` the one that starts it.
+    `become` returns only by raising `OSError`.
     """
 
     home: Path
     settings: Settings
     environment: Mapping[str, str]
-    journal: ServiceLog
+    service_log: ServiceLog
     check: Sequence[str]
     again: Sequence[str]
     become: Callable[[Sequence[str], int], None] = replace_process
     run: RunCommand = run_child
 
     def updater(self, begins: Callable[[Step], None]) -> Updater:
-        """Whoever updates; its commands see no secret of ours."""
-        own, told, runtime = self.environment, self.journal.updating, self.settings.runtime
+        """Return the updater; its commands see no secrets of Hostler."""
+        own, told, runtime = self.environment, self.service_log.updating, self.settings.runtime
         clean = build_agent_environment(own, [], {}, secret_variables(self.settings))
         return Updater(runtime, self.check, self.home, clean, own, begins, told, self.run)
 
     def replace(self, lock: HomeLock, leaves: Callable[[], bool]) -> None:
-        """Become the program on the disk, unless we are asked to leave."""
+        """Replace this process by the installed program, unless a shutdown was requested."""
         with defer_signals():
             if not leaves():
                 self.become(self.again, lock.hand_over())
@@ -360,7 +359,7 @@ class RestartDeps:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Updates if that is wanted, and becomes the new program. `leaves`: we were asked to."""
+    """Updates if configured, and starts the new program. `leaves`: a shutdown was requested."""
 
     means: RestartDeps
     store: Store
@@ -369,7 +368,7 @@ class Restart:
     leaves: Callable[[], bool]
 
     def carry_out(self) -> None:
-        """Returns only if the old program goes on, or leaves because it was asked to."""
+        """Return only if the old program keeps running or shuts down."""
         try:
             became = self.means.updater(self._begins).update()
             if became.failed:
@@ -387,7 +386,7 @@ class Restart:
 
     def _failed(self, why: str) -> None:
         self._store(lambda tx: finish_restart(tx, False, why))
-        self.means.journal.restart_failed(why)
+        self.means.service_log.restart_failed(why)
 
     def _store(self, write: Callable[[Transaction], object]) -> None:
         """Store something, however long the database is busy or full; `Halted` if we leave."""
@@ -398,7 +397,7 @@ class Restart:
                     write(tx)
                 return
             except StoreError as error:
-                self.means.journal.broke(error)
+                self.means.service_log.broke(error)
             if self.leaves():
                 raise Halted
             pause.wait(seconds)
@@ -422,7 +421,7 @@ def roll_back_update(
 
     Returns only if there is no way back. That the layout could not be had is stored already.
     """
-    means.journal.broke(error)
+    means.service_log.broke(error)
     try:
         if means.updater(lambda _: None).undo():
             means.replace(lock, leaves)

@@ -349,7 +349,7 @@ class OutputFollower:
         self._run: Run | None = None
         self._tails: list[OutputTail] = []
 
-    def look(self) -> tuple[list[RunOutputLine | FollowedRun], bool]:
+    def read_new(self) -> tuple[list[RunOutputLine | FollowedRun], bool]:
         """Everything that is new, and whether the task is at rest."""
         with self._store.read() as tx:
             runs = runs_of(tx, self._task)
@@ -396,7 +396,7 @@ def follow_output(
     follower, news = OutputFollower(home, store, task, count), OutputWakeup(store, clock)
     try:
         while True:
-            told, over = follower.look()
+            told, over = follower.read_new()
             yield from told
             if over:
                 return

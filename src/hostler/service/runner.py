@@ -16,7 +16,7 @@ from hostler.config.loader import SettingsChange
 from hostler.errors import HostlerError, StoreError
 from hostler.runs import RecoveredRun, recover
 from hostler.service.change_detection import ChangeDetector, SettingsFile, TaskCounts
-from hostler.service.context import AppContext, StepObserver, ignore_step
+from hostler.service.context import AppContext, StepHook, ignore_step
 from hostler.service.polling.orchestrator import RoundRobinSchedule
 from hostler.service.restart import RestartDrain
 from hostler.service.running.run_hooks import SHUTDOWN_REASON
@@ -33,7 +33,7 @@ from hostler.store.transaction import Transaction
 
 
 def _has_unsent_writes(writes: Iterable[OutboxRow]) -> bool:
-    """Whether something will be sent soon: a thread that fails is left to the next service."""
+    """Return True if a write will be sent soon. Issues whose writes fail do not count."""
     found = list(writes)
     troubled = {_write_thread(row) for row in found if row.last_error}
     return any(_write_thread(row) not in troubled and row.dependency not in OPEN for row in found)
@@ -45,14 +45,14 @@ def _write_thread(row: OutboxRow) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedWork:
-    """Runs that are not ended, and tasks of which only our own part is left."""
+    """Runs that have not ended, and tasks that only need to be finished."""
 
     runs: tuple[RecoveredRun, ...]
     tasks: tuple[Task, ...]
 
 
 def find_unfinished_work(home: Path, store: Store) -> UnfinishedWork:
-    """Everything under way. A running task without an open run waits for our part of it."""
+    """Return all unfinished work. A running task without an open run must be finished."""
     runs = recover(home, store)
     busy = {found.run.task_id for found in runs}
     with store.read() as tx:
@@ -60,44 +60,42 @@ def find_unfinished_work(home: Path, store: Store) -> UnfinishedWork:
     return UnfinishedWork(tuple(runs), tuple(task for task in running if task.id not in busy))
 
 
-# How long the watcher waits before it looks whether we are leaving.
+# How long the watcher waits before it checks for a shutdown.
 WATCH_SECONDS = 1.0
 MAX_ERROR_PAUSE_SECONDS = 60.0
-# How long a finished look, a write or a worker may take to notice that we are leaving.
+# How long threads get to stop.
 SHUTDOWN_SECONDS = 15.0
-# How often it is looked whether the governor says something else: nobody may tell us.
-GOVERNOR_CHECK_SECONDS = 2.0
-# How often what is to be seen later is written down.
+# How often samples for the history are stored.
 RECORD_SECONDS = 60.0
 
 
 class ServiceRunner:
-    """One service on one home, whose lock the caller holds. `run` returns after `leave`.
+    """The service of one home. The caller holds the lock. `run` returns after `leave`.
 
-    `restarting`: it has left because a restart was asked for and all work is over.
+    `restarting` is True if it stopped for a requested restart, after all work had finished.
     """
 
     def __init__(
         self,
-        house: AppContext,
+        app: AppContext,
         clock: Clock,
-        journal: ServiceLog,
-        duty: ServiceMode | None = None,
+        service_log: ServiceLog,
+        mode: ServiceMode | None = None,
         *,
-        observe: StepObserver = ignore_step,
+        observe: StepHook = ignore_step,
         settings_file: SettingsFile | None = None,
     ) -> None:
         self._clock = clock
-        self._journal = journal
-        self._duty = duty or ServiceMode()
+        self._service_log = service_log
+        self._mode = mode or ServiceMode()
         self._settings_file = settings_file
         self._news = clock.wakeup()
         self._leaving = threading.Event()
-        self._ground = ServiceDeps(
-            house,
+        self._deps = ServiceDeps(
+            app,
             clock,
-            journal,
-            self._duty,
+            service_log,
+            self._mode,
             observe,
             wake=self.wake,
             enqueue=self._enqueue,
@@ -105,27 +103,27 @@ class ServiceRunner:
             closed=self._closed,
             leaving=self._leaving.is_set,
         )
-        self._lasting = build_static(self._ground)
-        self._parts = build_for_settings(self._ground, self._lasting)
-        self._drain = RestartDrain(house.store, journal, clock)
-        self._rota = RoundRobinSchedule(clock)
-        self._rows = ChangeDetector(house.store, clock, lambda: self._parts.desks.ready())
-        self._counts = TaskCounts(house.store)
+        self._static_parts = build_static(self._deps)
+        self._parts = build_for_settings(self._deps, self._static_parts)
+        self._drain = RestartDrain(app.store, service_log, clock)
+        self._round_robin = RoundRobinSchedule(clock)
+        self._rows = ChangeDetector(app.store, clock, lambda: self._parts.repo_contexts.ready())
+        self._counts = TaskCounts(app.store)
         self._polls = PollCounter(clock)
         self._record_at = clock.monotonic()
         self._changes: list[SettingsChange] = []
         self._stop_agents = False
-        self._looked_once = False
+        self._polled_once = False
         self._failures = 0
         self.restarting = False
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
-        """Work until told to leave, or until `until` says so after a turn."""
+        """Run the main loop until `leave` is called or `until` returns True."""
         try:
-            # Inside: should it fail half-way, whoever has begun to work is asked to leave too.
+            # Inside the block: if startup fails half-way, threads that were started must stop.
             self._begin()
             while not self._leaving.is_set():
-                # Cleared before looking: what happens meanwhile causes one more turn.
+                # Clear first: an event during the iteration leads to another one.
                 self._news.clear()
                 seconds = self._turn()
                 if self._asked(until):
@@ -136,15 +134,15 @@ class ServiceRunner:
             self._end()
 
     def _asked(self, until: Callable[[], bool]) -> bool:
-        """What is asked after each turn. An answer that fails is no reason to leave."""
+        """Call `until`. An error in it does not stop the service."""
         try:
             return until()
         except Exception as error:
-            self._journal.broke(error)
+            self._service_log.broke(error)
             return False
 
     def leave(self, *, stop_agents: bool = False) -> None:
-        """End `run` soon; after it, end the update that a restart has begun."""
+        """Make `run` return soon. During a restart, stop the running update."""
         self._stop_agents = self._stop_agents or stop_agents
         if self.restarting:
             halt_children()
@@ -152,68 +150,68 @@ class ServiceRunner:
         self._news.set()
 
     def wake(self) -> None:
-        """Have another turn."""
+        """Trigger another iteration of the main loop."""
         self._news.set()
 
     def reload(self) -> None:
         """Read the settings again soon."""
         if self._settings_file is not None:
-            self._settings_file.ask()
+            self._settings_file.request_reload()
 
     @property
-    def house(self) -> AppContext:
-        """What it stands on now."""
-        return self._parts.house
+    def app(self) -> AppContext:
+        """The application context with the current settings."""
+        return self._parts.app
 
     @property
     def queued(self) -> QueuedRuns:
-        """How many wait for a run slot."""
-        return self._lasting.queued
+        """The number of tasks that wait for a run slot."""
+        return self._static_parts.queued
 
-    def look_at(self, repo: str) -> None:
-        """Look at one repository at once, by its name in lower case; another one is no news."""
+    def poll_repository_soon(self, repo: str) -> None:
+        """Poll one repository at once. Unknown names (in lower case) are ignored."""
         for orchestrator in self._parts.orchestrators:
             if str(orchestrator.watch.repo).lower() == repo:
-                orchestrator.hasten()
+                orchestrator.poll_soon()
                 self.wake()
 
-    def look_now(self) -> None:
-        """Look at all repositories at once, without waiting for their time."""
+    def poll_all_soon(self) -> None:
+        """Poll all repositories at once."""
         for orchestrator in self._parts.orchestrators:
-            orchestrator.hasten()
+            orchestrator.poll_soon()
         self.wake()
 
-    def unreached(self) -> list[str]:
-        """Repositories of which the last look did not see everything."""
-        return [str(one.watch.repo) for one in self._parts.orchestrators if one.unread]
+    def unreached_repositories(self) -> list[str]:
+        """Return repositories whose last poll was incomplete."""
+        return [str(one.watch.repo) for one in self._parts.orchestrators if one.is_incomplete]
 
-    # -- beginning ----------------------------------------------------------------------------
+    # -- startup ------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        house, lasting = self.house, self._lasting
-        set_child_owner(str(house.home))
-        # What a killed service left of setup and test commands would work beside the next ones.
-        kill_orphaned_children(str(house.home))
-        left = find_unfinished_work(house.home, house.store)
-        repos, workers = len(self._parts.orchestrators), lasting.limiter.capacity()
-        self._journal.started(house.home, repos, workers)
+        app, static_parts = self.app, self._static_parts
+        set_child_owner(str(app.home))
+        # Setup and test commands of a killed service would run beside new ones.
+        kill_orphaned_children(str(app.home))
+        left = find_unfinished_work(app.home, app.store)
+        repos, workers = len(self._parts.orchestrators), static_parts.limiter.capacity()
+        self._service_log.started(app.home, repos, workers)
         for found in left.runs:
-            self._journal.adopted(found)
-            self._parts.minder.hold_place(found.run)
-            lasting.crew.adopt(self._parts.jobs.resuming(found.run))
+            self._service_log.adopted(found)
+            self._parts.run_monitor.restore_lease(found.run)
+            static_parts.workers.adopt(self._parts.jobs.resuming(found.run))
         for task in left.tasks:
-            lasting.crew.adopt(self._parts.jobs.finishing(task))
-        lasting.outgoing.start()
+            static_parts.workers.adopt(self._parts.jobs.finishing(task))
+        static_parts.outgoing.start()
         threading.Thread(target=self._watch, name="watcher", daemon=True).start()
-        if self._duty.polls:
-            self._drain.came_back()
-            self._parts.chores.clean_leftovers()
-        if self._duty.once:
-            self.look_now()
+        if self._mode.polls:
+            self._drain.report_finished_restart()
+            self._parts.maintenance.clean_leftovers()
+        if self._mode.once:
+            self.poll_all_soon()
 
     def _watch(self) -> None:
-        """Other processes' commits, our own, and changed settings are news for everybody here."""
-        store = self.house.store
+        """Trigger iterations after commits of any process, and read changed settings."""
+        store = self.app.store
         mark = -1
         while not self._leaving.is_set():
             try:
@@ -221,195 +219,194 @@ class ServiceRunner:
                 if seen != mark:
                     mark = seen
                     self._news.set()
-                    self._lasting.outgoing.wake()
+                    self._static_parts.outgoing.wake()
                 self._watch_settings()
             except Exception as error:
-                # Without this thread the service would be deaf, and nobody would know.
-                self._journal.broke(error)
+                # Without this thread the service would miss every commit.
+                self._service_log.broke(error)
                 self._leaving.wait(WATCH_SECONDS)
 
     def _watch_settings(self) -> None:
         if self._settings_file is None:
             return
         try:
-            found = self._settings_file.look()
+            found = self._settings_file.read_change()
         except HostlerError as error:
-            self._journal.settings_refused(error)
+            self._service_log.settings_refused(error)
             return
         if found is not None:
             self._changes.append(found)
             self._news.set()
 
-    # -- one turn -----------------------------------------------------------------------------
+    # -- one iteration ------------------------------------------------------------------------
 
     def _turn(self) -> float | None:
-        """Everything that can be done now; in how many seconds the next turn is due by itself."""
+        """Do everything that is due; return in how many seconds the next iteration is due."""
         try:
             self._take_up_settings()
-            crew = self._lasting.crew
-            again = crew.start_due()
-            # A finished worker has freed its place, whether or not it stored anything.
-            news = self._rows.look() or self._parts.enqueuer.is_stale
+            workers = self._static_parts.workers
+            again = workers.start_due()
+            # A finished worker frees its slot even if it stored nothing.
+            news = self._rows.has_changed() or self._parts.task_dispatcher.is_stale
             if news:
-                self._parts.enqueuer.news()
+                self._parts.task_dispatcher.mark_stale()
             polled = self._poll()
-            crew.reap()
+            workers.reap()
             if news:
                 if polled:
-                    # The pass of an earlier repository may not have seen these rows.
-                    self._parts.enqueuer.news()
+                    # A scheduling pass during the polls may not have seen these rows.
+                    self._parts.task_dispatcher.mark_stale()
                 self._look_at_rows()
             self._record()
             self._failures = 0
             return self._shortest(again)
         except Exception as error:
-            # A busy or full database, or a defect: what was stored is stored, and those who are
-            # at work go on. Later each time, so that weeks of it do not fill the disk.
-            self._journal.broke(error)
+            # A busy or full database, or a defect. Running agents continue. The pause doubles, so
+            # that weeks of errors do not fill the disk with logs.
+            self._service_log.broke(error)
             self._rows.forget()
             self._failures += 1
             return backoff(self._failures, WATCH_SECONDS, MAX_ERROR_PAUSE_SECONDS)
 
     def _look_at_rows(self) -> None:
-        """What follows from rows and from the time: a look that brought nothing changes neither."""
+        """Run what depends on rows and on the time."""
         parts = self._parts
-        parts.chores.do()
-        parts.minder.look()
+        parts.maintenance.run_due()
+        parts.run_monitor.check_runs()
         self._find_lost()
-        # In a drain it gives lent places back, and starts what those who wait need.
+        # During a drain too: runs get their slots back, and awaited tasks start.
         self._enqueue()
-        self._journal.capacity(self._lasting.limiter)
+        self._service_log.capacity(self._static_parts.limiter)
         self._come_to_an_end()
         self._rows.due_in(self._rows_left())
 
     def _take_up_settings(self) -> None:
-        """Swap everything that the settings say, in one step; nobody at work is interrupted."""
+        """Replace all parts that depend on the settings. Running work continues."""
         while self._changes:
             change = self._changes[0]
-            ground = replace(self._ground, house=replace(self.house, settings=change.settings))
+            deps = replace(self._deps, app=replace(self.app, settings=change.settings))
             try:
-                parts = build_for_settings(ground, self._lasting, self._parts)
+                parts = build_for_settings(deps, self._static_parts, self._parts)
             except HostlerError as error:
-                # The caps cannot be read, for one: tried again, and meanwhile work goes on.
-                self._journal.broke(error)
+                # For example, caps cannot be read: continue with the old settings and retry.
+                self._service_log.broke(error)
                 return
-            # What is wanted is said anew, by the next pass. Should it fail, the change stays.
-            self._parts.demander.drop()
+            # The next pass publishes the demand again. If this fails, the change is retried.
+            self._parts.demand_reporter.withdraw()
             del self._changes[0]
-            self._ground, self._parts = ground, parts
+            self._deps, self._parts = deps, parts
             self._rows.forget()
-            self._lasting.limiter.resize(change.settings.runtime.worker_count)
-            self._journal.settings_changed(change)
+            self._static_parts.limiter.resize(change.settings.runtime.worker_count)
+            self._service_log.settings_changed(change)
 
     def _poll(self) -> bool:
-        """Call all repositories. Return True if a poll of one of them has ended."""
+        """Advance the polls of all repositories. Return True if one has ended."""
         ended = False
-        parts, crew = self._parts, self._lasting.crew
-        self._rota.call(parts.orchestrators)
+        parts, workers = self._parts, self._static_parts.workers
+        self._round_robin.call(parts.orchestrators)
         allowed = not self._draining()
         for orchestrator in parts.orchestrators:
-            look = orchestrator.poll_once(crew, allow_enqueue=allowed)
+            look = orchestrator.poll_once(workers, allow_enqueue=allowed)
             if look is not None:
                 ended = True
-                self._journal.looked(look, self._counts.of(look.project))
-                self._polls.note(look, orchestrator.rhythm.interval)
-                parts.chores.after(look)
+                self._service_log.poll_finished(look, self._counts.of(look.project))
+                self._polls.note(look, orchestrator.schedule.interval)
+                parts.maintenance.after_poll(look)
         return ended
 
     def _record(self) -> None:
-        """Once a minute, in a turn that is had anyway: nobody wakes for it."""
+        """Store samples once a minute. This does not trigger iterations by itself."""
         now = self._clock.monotonic()
-        if self._duty.polls and now >= self._record_at:
+        if self._mode.polls and now >= self._record_at:
             self._record_at = now + RECORD_SECONDS
-            self._parts.chores.record(self._polls.take(self._parts.orchestrators))
+            self._parts.maintenance.record(self._polls.take(self._parts.orchestrators))
 
     def _worker_freed(self) -> None:
-        """Have another pass: a worker is free."""
-        self._parts.enqueuer.news()
+        """Schedule again: a worker is free."""
+        self._parts.task_dispatcher.mark_stale()
         self.wake()
 
     def _enqueue(self) -> None:
-        self._parts.enqueuer.enqueue()
+        self._parts.task_dispatcher.enqueue()
 
     def _draining(self) -> bool:
-        """Whether nothing may begin."""
-        return self._looked_once or (self._restarts and self._drain.wanted())
+        """Return True if no work may start."""
+        return self._polled_once or (self._restarts and self._drain.is_requested())
 
     @property
     def _restarts(self) -> bool:
-        return self._duty.polls and not self._duty.once
+        return self._mode.polls and not self._mode.once
 
     def _closed(self, tx: Transaction) -> str:
-        if self._looked_once:
+        if self._polled_once:
             return ONE_POLL_TEXT
         return restart_denial(tx) if self._restarts else ""
 
     def _find_lost(self) -> None:
-        """A worker that gave up, and nobody after it: as at a start, somebody sees to the task."""
-        for task in self._parts.minder.lost():
-            self._journal.lost(task)
-            self._lasting.crew.adopt(self._parts.jobs.finishing(task))
+        """Adopt running tasks that have no worker, as at startup."""
+        for task in self._parts.run_monitor.find_lost_tasks():
+            self._service_log.lost(task)
+            self._static_parts.workers.adopt(self._parts.jobs.finishing(task))
 
     def _come_to_an_end(self) -> None:
-        """Whether all work is over, if that is what we wait for."""
-        pending = self._lasting.crew.pending()
-        if self._duty.once:
-            if self._looked_once and not pending and not self._unsent():
+        """Stop if this was one poll, or a drain is complete."""
+        pending = self._static_parts.workers.pending()
+        if self._mode.once:
+            if self._polled_once and not pending and not self._unsent():
                 self.leave()
-            # After this turn, in which work of the last look has begun.
-            self._looked_once = all(one.looks_over for one in self._parts.orchestrators)
+            # Set after this iteration: it has started the work of the last poll.
+            self._polled_once = all(one.finished_polls for one in self._parts.orchestrators)
             return
-        timeout = float(self.house.settings.runtime.restart_drain_timeout_seconds)
-        if self._restarts and self._drain.look(pending, timeout):
+        timeout = float(self.app.settings.runtime.restart_drain_timeout_seconds)
+        if self._restarts and self._drain.advance(pending, timeout):
             self.leave()
             self.restarting = True
 
     def _unsent(self) -> bool:
-        with self.house.store.read() as tx:
+        with self.app.store.read() as tx:
             return _has_unsent_writes(open_writes(tx))
 
     def _shortest(self, again: float | None) -> float | None:
         orchestrators = self._parts.orchestrators
         waits = [one.seconds_left() for one in orchestrators]
-        waits += [again, self._rota.seconds_left(orchestrators), self._rows.seconds_left()]
+        waits += [again, self._round_robin.seconds_left(orchestrators), self._rows.seconds_left()]
         return min((one for one in waits if one is not None), default=None)
 
     def _rows_left(self) -> float | None:
-        """Until rows are to be looked at again though nobody commits anything."""
+        """Return in how many seconds rows must be read without a commit."""
         parts = self._parts
-        waits = [parts.chores.seconds_left(), parts.minder.seconds_left()]
+        waits = [parts.maintenance.seconds_left(), parts.run_monitor.seconds_left()]
         waits.append(self._drain.seconds_left())
-        outlook = parts.enqueuer.outlook
-        if outlook.opens is not None:
-            waits.append(max((outlook.opens - self._clock.now()).total_seconds(), 0.01))
-        if outlook.governed:
-            waits.append(GOVERNOR_CHECK_SECONDS)
-        if self._duty.once:
+        next_wakeup = parts.task_dispatcher.next_wakeup
+        if next_wakeup.opens is not None:
+            waits.append(max((next_wakeup.opens - self._clock.now()).total_seconds(), 0.01))
+        waits.append(next_wakeup.recheck_seconds)
+        if self._mode.once:
             waits.append(WATCH_SECONDS)
         return min((one for one in waits if one is not None), default=None)
 
-    # -- leaving ------------------------------------------------------------------------------
+    # -- shutdown -----------------------------------------------------------------------------
 
     def _end(self) -> None:
-        lasting = self._lasting
+        static_parts = self._static_parts
         self._leaving.set()
-        self._parts.chores.leave()
+        self._parts.maintenance.leave()
         if self._stop_agents:
             self._end_agents()
-        lasting.outgoing.leave(SHUTDOWN_SECONDS)
+        static_parts.outgoing.leave(SHUTDOWN_SECONDS)
         with suppress(StoreError):
-            self._parts.demander.drop()
+            self._parts.demand_reporter.withdraw()
         self.queued.clear()
         halt_children()
-        lasting.dispatcher.close()
-        lasting.lanes.close()
-        lasting.pool.shutdown(wait=False, cancel_futures=True)
-        wait(lasting.crew.futures(), SHUTDOWN_SECONDS)
-        with suppress(StoreError), self.house.store.read() as tx:
-            self._journal.left(agents=len(live_runs(tx)))
+        static_parts.dispatcher.close()
+        static_parts.thread_pools.close()
+        static_parts.pool.shutdown(wait=False, cancel_futures=True)
+        wait(static_parts.workers.futures(), SHUTDOWN_SECONDS)
+        with suppress(StoreError), self.app.store.read() as tx:
+            self._service_log.left(agents=len(live_runs(tx)))
 
     def _end_agents(self) -> None:
-        """Ask all to stop, and see them out; each task goes back to its place."""
-        self._parts.minder.stop_all(SHUTDOWN_REASON)
-        grace = self.house.settings.runtime.stop_grace_seconds
-        wait(self._lasting.crew.futures(), grace + SHUTDOWN_SECONDS)
+        """Stop all agents and wait for them; their tasks are queued again."""
+        self._parts.run_monitor.stop_all(SHUTDOWN_REASON)
+        grace = self.app.settings.runtime.stop_grace_seconds
+        wait(self._static_parts.workers.futures(), grace + SHUTDOWN_SECONDS)

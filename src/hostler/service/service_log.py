@@ -30,16 +30,16 @@ _DRAIN_EVENTS = {
 
 
 _BREAKER_TEXTS = {
-    "open": "its provider refuses too often; nobody starts there for a while.",
-    "half-open": "one agent tries whether its provider answers again.",
-    "closed": "its provider answers; agents start again.",
+    "open": "the provider refuses too often; no agents start for a while.",
+    "half-open": "one agent tests whether the provider answers again.",
+    "closed": "the provider answers; agents start again.",
 }
-# Instead of a sentence: that a look is held back by ourselves.
+# Stored instead of an error text while the request budget holds polls back.
 _HELD_BY_BUDGET = "held"
 
 
 class ServiceLog:
-    """Every sentence in one place. `tell` is for people at a terminal."""
+    """Log events of the service, and lines for the terminal (`tell`)."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class ServiceLog:
         tell: PrintLine = lambda _: None,
         reloaded: Callable[[], None] = lambda: None,
     ) -> None:
-        """`reloaded`: hears that the settings were read again, whatever came of it."""
+        """`reloaded` is called after the settings were read again, successfully or not."""
         self._log = log
         self._tell = tell
         self._reloaded = reloaded
@@ -62,22 +62,22 @@ class ServiceLog:
 
     @property
     def log(self) -> EventLog:
-        """For those who have events of their own."""
+        """The event log, for events of other modules."""
         return self._log
 
     def started(self, home: object, repos: int, workers: int) -> None:
         self._log.event(names.SERVICE_STARTED, home=str(home), repos=repos, workers=workers)
 
-    def spent(self, task: str, purse: BudgetUsage) -> None:
-        """A budget is low, or used up."""
-        used, limit = round(purse.spent.usd, 4), purse.limit
+    def spent(self, task: str, usage: BudgetUsage) -> None:
+        """Log that a budget is low or used up."""
+        used, limit = round(usage.spent.usd, 4), usage.limit
         self._log.event(
-            names.BUDGET_LOW, task=task, setting=purse.setting, used_usd=used, limit_usd=limit
+            names.BUDGET_LOW, task=task, setting=usage.setting, used_usd=used, limit_usd=limit
         )
-        self._tell(f"{task}: {purse.sentence}")
+        self._tell(f"{task}: {usage.sentence}")
 
     def called(self, notice: Notice) -> None:
-        """What became of a call for people."""
+        """Log the result of a notification."""
         result = "later" if notice.state is NoticeState.QUEUED else notice.state.value
         metrics.count(names.NOTICES, 1, occasion=notice.occasion, result=result)
         if notice.state is NoticeState.SENT:
@@ -85,26 +85,26 @@ class ServiceLog:
         elif notice.state is NoticeState.FAILED:
             why = notice.last_error
             self._log.event(names.NOTICE_FAILED, occasion=notice.occasion, key=notice.key, why=why)
-            self._tell(f"Nobody could be called ({notice.occasion}): {why}.")
+            self._tell(f"Notification failed ({notice.occasion}): {why}.")
 
     def left(self, *, agents: int) -> None:
         self._log.event(names.SERVICE_LEFT, agents=agents)
 
-    def looked(self, look: FinishedPoll, counts: Mapping[str, int]) -> None:
-        """One look at a repository is over. The same trouble is told to people once."""
-        if look.error is None:
-            self._saw(look, counts)
-        elif look.held:
-            self._held_back(str(look.watch.repo), poll_error_cause(look.error))
+    def poll_finished(self, poll: FinishedPoll, counts: Mapping[str, int]) -> None:
+        """Log a finished poll. A repeated error is printed once."""
+        if poll.error is None:
+            self._saw(poll, counts)
+        elif poll.held:
+            self._held_back(str(poll.watch.repo), poll_error_cause(poll.error))
         else:
-            self._unseen(str(look.watch.repo), look.error, look.failures)
+            self._unseen(str(poll.watch.repo), poll.error, poll.failures)
 
-    def _saw(self, look: FinishedPoll, counts: Mapping[str, int]) -> None:
-        """A look that saw everything."""
-        assert look.found is not None
-        repo, scanned, taken = str(look.watch.repo), look.found.scanned, look.found.taken
+    def _saw(self, poll: FinishedPoll, counts: Mapping[str, int]) -> None:
+        """Log a complete poll."""
+        assert poll.found is not None
+        repo, scanned, taken = str(poll.watch.repo), poll.found.scanned, poll.found.taken
         facts = {"new": len(taken.events), "changed": len(taken.changed), **counts}
-        # A quiet repository says so once: weeks of silence are no news.
+        # Log only changes: an idle repository would fill the log.
         if self._said.get(repo) != facts:
             self._said[repo] = facts
             log = self._log.bind(**facts)
@@ -112,17 +112,17 @@ class ServiceLog:
         self._failing.pop("", None)
         if self._failing.pop(repo, None):
             self._tell(f"{repo}: reached again.")
-        self._tell_name(look, scanned.renamed_to)
+        self._tell_name(poll, scanned.renamed_to)
 
     def _held_back(self, repo: str, error: Exception) -> None:
-        """Our own budget held a look back; told when it begins, as its end moves each time."""
+        """Log that the request budget holds polls back, once when this begins."""
         if self._failing.get(repo) != _HELD_BY_BUDGET:
             self._failing[repo] = _HELD_BY_BUDGET
             self._log.event(names.REPO_POLL_HELD, repo=repo, why=str(error))
             self._tell(f"{repo}: {_error_text(error)}")
 
     def _unseen(self, repo: str, error: Exception, failures: int) -> None:
-        """A look that failed, or a part of it."""
+        """Log a failed or incomplete poll."""
         known = isinstance(error, HostlerError)
         self._log.event(
             names.REPO_POLL_FAILED,
@@ -134,22 +134,22 @@ class ServiceLog:
         self._tell_once(repo, repo, poll_error_cause(error))
 
     def _tell_once(self, of: str, name: str, error: BaseException) -> None:
-        """The same trouble of the same thing, again and again, is no news."""
+        """Print an error, unless it was the last one of this object."""
         told = _error_text(error)
         if self._failing.get(of) != told:
             self._failing[of] = told
             self._tell(f"{name}: {told}")
 
-    def _tell_name(self, look: FinishedPoll, present: RepoName | None) -> None:
-        """A repository that answers under another name is told of once."""
-        repo = str(look.watch.repo)
+    def _tell_name(self, poll: FinishedPoll, present: RepoName | None) -> None:
+        """Print once that a repository was renamed."""
+        repo = str(poll.watch.repo)
         if present is not None and self._renamed.get(repo) != present:
             self._renamed[repo] = present
-            where = f"[repo.{look.project}]"
+            where = f"[repo.{poll.project}]"
             self._tell(f"{repo} is now {present}: change its name in {where}, and keep that id.")
 
     def capacity(self, limiter: GlobalWorkLimiter) -> None:
-        """How many workers are busy, if that has changed."""
+        """Log how many workers are busy, if that has changed."""
         found = (limiter.in_flight(), limiter.capacity())
         if found != self._capacity:
             self._capacity = found
@@ -157,9 +157,9 @@ class ServiceLog:
             log.event(names.SERVICE_GLOBAL_CAPACITY, in_flight=found[0])
 
     def full(self, why: str) -> None:
-        """Tell once that a disk has too little room for new work, and once that it has enough.
+        """Report once that a disk is full, and once that it no longer is.
 
-        `why` is empty if it has enough. Its numbers change with every look.
+        `why` is empty if no disk is full.
         """
         before, self._full = self._full, bool(why)
         if why and not before:
@@ -167,16 +167,16 @@ class ServiceLog:
             self._tell(f"{why} {DISK_FULL_REMEDY}")
         elif before and not why:
             self._log.event(names.DISK_FREE)
-            self._tell("There is room on disk again: work begins as before.")
+            self._tell("Disk space is free again; work continues.")
 
     def drain(self, act: str, pending: int, seconds: float) -> None:
-        """How far a drain has come."""
+        """Log the progress of a drain."""
         self._log.event(_DRAIN_EVENTS[act], pending=pending, seconds=round(seconds, 3))
-        many = f"{pending} task{'' if pending == 1 else 's'} at work"
+        many = f"{pending} task{'' if pending == 1 else 's'} running"
         if act == "started":
-            self._tell(f"A restart was asked for: nothing begins any more, {many}.")
+            self._tell(f"Restart requested: no new work starts, {many}.")
         elif act == "timeout":
-            self._tell(f"No restart: {many} after {seconds:.0f} s. Work goes on as before.")
+            self._tell(f"Not restarted: {many} after {seconds:.0f} s. Work continues.")
 
     def restarted(self, version: str, by: str) -> None:
         self._log.event(names.SERVICE_RESTARTED, version=version, requested_by=by)
@@ -187,26 +187,26 @@ class ServiceLog:
         self._tell(f"The restart failed. {why}")
 
     def updating(self, step: str, code: int | None, output: str) -> None:
-        """A command of an update has ended; None: its time ran out."""
+        """Log a finished command of an update; code None: it timed out."""
         self._log.event(names.SERVICE_UPDATE, step=step, exit_code=code, output=output)
 
     def settings_changed(self, change: SettingsChange) -> None:
-        """Other settings are in force; those that need a restart are not."""
+        """Log changed settings, and those that need a restart."""
         taken, waiting = ", ".join(change.taken), ", ".join(change.waiting)
         self._refused = ""
         self._log.event(names.SERVICE_SETTINGS_CHANGED, taken=taken, waiting=waiting)
-        self._tell(f"The settings were read again: {taken or 'nothing else'} changed.")
+        self._tell(f"Settings reloaded: {taken or 'nothing else'} changed.")
         if waiting:
-            self._tell(f"Only after a restart: {waiting}.")
+            self._tell(f"Effective after a restart: {waiting}.")
         self._reloaded()
 
     def settings_refused(self, error: HostlerError) -> None:
-        """A settings file with mistakes changes nothing; the same mistakes are told once."""
+        """Log once that a settings file has mistakes and was not applied."""
         words = " ".join(error.lines())
         if words != self._refused:
             self._refused = words
             self._log.event(names.SERVICE_SETTINGS_REFUSED, why=words)
-            self._tell(f"The settings stay as they were. {words}")
+            self._tell(f"Settings not reloaded. {words}")
         self._reloaded()
 
     def admitted(self, task: Task, run: Run | None) -> None:
@@ -234,7 +234,7 @@ class ServiceLog:
         self._log.event(names.WORK_ENDED, name=job.name, project=job.project)
 
     def troubled(self, job: WorkerJob, error: BaseException) -> None:
-        """A worker could not go on; it is tried again, unless the run is somebody else's."""
+        """Log that a worker failed. It is retried, unless another process has the run."""
         known = isinstance(error, HostlerError)
         self._log.event(
             names.WORK_TROUBLED,
@@ -247,34 +247,34 @@ class ServiceLog:
         self._tell_once(job.name, job.project, error)
 
     def broke(self, error: BaseException) -> None:
-        """The service itself met trouble (a full or busy database), or a defect of ours."""
+        """Log an error of the service itself, or a defect."""
         if isinstance(error, HostlerError):
             self._log.event(names.SERVICE_TROUBLED, why=str(error))
             self._tell_once("", "Hostler", error)
             return
         self._log.event(names.SERVICE_DEFECT, error=error)
-        self._tell(f"A defect: {error!r}. The log has the details.")
+        self._tell(f"Defect: {error!r}. See the log for details.")
 
     def cleaned(self, task: Task, error: HostlerError | None) -> None:
-        """A checkout was removed, or is kept and why."""
+        """Log that a checkout was removed, or why it is kept."""
         if error is None:
             self._log.event(names.CHECKOUT_CLEANED, task=task.id)
         else:
             self._log.event(names.CHECKOUT_KEPT, task=task.id, why=str(error))
 
     def prompt_refused(self, repo: str, why: str) -> None:
-        """A repository's own prompt cannot be used. Told once: it is met at every turn."""
+        """Log once that a repository's own prompt cannot be used."""
         if (repo, why) not in self._prompts:
             self._prompts.add((repo, why))
             self._log.event(names.PROMPT_REFUSED, repo=repo, why=why)
-            self._tell(f"{repo}: {why} Ours is used.")
+            self._tell(f"{repo}: {why} Using the built-in prompt.")
 
-    def knocked(self, status: int) -> None:
-        """A webhook was answered; nothing of what it said."""
+    def webhook_answered(self, status: int) -> None:
+        """Count an answered webhook."""
         metrics.count(names.WEBHOOK_DELIVERIES, answer=str(status))
 
     def never_seen(self, row: OutboxRow, looks: int) -> None:
-        """GitHub took a write of ours, and it cannot be found there."""
+        """Log that GitHub accepted a write which cannot be found there."""
         self._log.event(
             names.TOKEN_RECONCILE_TIMEOUT,
             repo=row.repo_full_name,
@@ -287,7 +287,7 @@ class ServiceLog:
         self._log.event(names.TASK_FOUND_LOST, task=task.id, project=task.project)
 
     def share_warning(self, key: tuple[str, str], words: str | None) -> None:
-        """A project may run more than its share of a pool. Told once, until it is not so."""
+        """Log once that a project may run more than its share of a pool."""
         if words is None:
             self._wide.discard(key)
         elif key not in self._wide:
@@ -295,22 +295,22 @@ class ServiceLog:
             self._log.event(names.PROJECT_TOO_WIDE, pool=key[0], project=key[1], why=words)
 
     def cap_changed(self, pool: str, before: int, cap: int, events: int) -> None:
-        """A pool takes more agents than before, or fewer."""
+        """Log a changed cap."""
         self._log.event(
             names.GOVERNOR_CAP_CHANGED, pool=pool, before=before, cap=cap, rate_limit_events=events
         )
 
     def breaker_changed(self, pool: str, state: str) -> None:
-        """A pool lets nobody start, tries with one agent, or is open to all again."""
+        """Log a changed circuit breaker."""
         self._log.event(names.GOVERNOR_BREAKER_CHANGED, pool=pool, state=state)
         self._tell(f"Pool {pool}: {_BREAKER_TEXTS[state]}")
 
     def damaged(self, pool: str) -> None:
-        """What was learned of a pool cannot be read."""
+        """Log that the stored state of a pool is damaged."""
         self._log.event(names.GOVERNOR_DAMAGED, pool=pool)
         self._tell(
-            f"Pool {pool}: what was learned of it is damaged. Nobody starts there for a while, or "
-            f"few; forget it with `hostler governor reset --provider {pool}`."
+            f"Pool {pool}: its learned state is damaged. Few or no agents start for a while. "
+            f"Reset it with: hostler governor reset --provider {pool}"
         )
 
     def stopping(self, run: Run, why: str) -> None:
@@ -319,7 +319,7 @@ class ServiceLog:
 
 def _error_text(error: BaseException) -> str:
     if isinstance(error, ConfigError):
-        # That a file has mistakes helps nobody who is not told which.
+        # List the mistakes, not only that there are some.
         return " ".join(error.lines())
     if isinstance(error, HostlerError):
         return " ".join(part for part in (error.what, error.remedy) if part)

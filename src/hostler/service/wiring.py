@@ -17,7 +17,7 @@ from hostler.governor.holders import read_host
 from hostler.governor.leases import attach
 from hostler.intake.repo_policy import build_repo_policy
 from hostler.runs import LocalDispatcher, Supervisor
-from hostler.service.context import AppContext, StepObserver
+from hostler.service.context import AppContext, StepHook
 from hostler.service.notifications.notifier import Notifier
 from hostler.service.outbox_thread import OutboxThread, SenderThreads
 from hostler.service.polling.orchestrator import (
@@ -46,13 +46,13 @@ from hostler.store.tasks import SCOPE as TASKS
 from hostler.store.transaction import Transaction
 from hostler.workflows.effects import handle_settled_write
 
-# Who waits for others keeps a thread, not a place: the limiter says how many work.
+# A waiting run keeps its thread but not its slot; the limiter limits how many work.
 _MAX_THREADS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceMode:
-    """What a service does: `polls` repositories, perhaps `once`; `only` these tasks, if named."""
+    """What a service does: `polls` repositories, only `once`, or runs `only` these tasks."""
 
     polls: bool = True
     only: Collection[str] | None = None
@@ -61,17 +61,18 @@ class ServiceMode:
 
 @dataclass(frozen=True, slots=True)
 class ServiceDeps:
-    """What the parts of a service stand on. `observe` is told of every step.
+    """What all parts of a service need. `observe` is called after every step.
 
-    `wake` has another turn; `enqueue` starts what has a place; `freed` is called when a worker is
-    free; `closed` says why nothing begins; `leaving` whether we are.
+    `wake` triggers an iteration of the main loop; `enqueue` starts waiting tasks; `freed` is
+    called when a worker is free; `closed` returns why nothing starts; `leaving` whether the
+    service is shutting down.
     """
 
-    house: AppContext
+    app: AppContext
     clock: Clock
-    journal: ServiceLog
-    duty: ServiceMode
-    observe: StepObserver
+    service_log: ServiceLog
+    mode: ServiceMode
+    observe: StepHook
     wake: Callable[[], None]
     enqueue: Callable[[], None]
     freed: Callable[[], None]
@@ -81,15 +82,15 @@ class ServiceDeps:
 
 @dataclass(frozen=True, slots=True)
 class StaticParts:
-    """The parts that stay, whatever the settings become."""
+    """The parts that live as long as the process."""
 
     limiter: GlobalWorkLimiter
-    lanes: ThreadPools
-    crew: WorkerPool
+    thread_pools: ThreadPools
+    workers: WorkerPool
     pool: ThreadPoolExecutor
-    bulletin: BusNotifier
+    bus_notifier: BusNotifier
     questions: QuestionForwarder
-    observe: StepObserver
+    observe: StepHook
     dispatcher: LocalDispatcher
     outgoing: SenderThreads
     queued: QueuedRuns
@@ -97,232 +98,240 @@ class StaticParts:
 
 @dataclass(frozen=True, slots=True)
 class SettingsParts:
-    """The parts by one state of the settings."""
+    """The parts that are built again when the settings change."""
 
-    house: AppContext
-    desks: RepoContexts
-    chores: Maintenance
+    app: AppContext
+    repo_contexts: RepoContexts
+    maintenance: Maintenance
     work: RunHooks
     jobs: JobFactory
-    minder: RunMonitor
-    demander: DemandReporter
-    enqueuer: TaskDispatcher
+    run_monitor: RunMonitor
+    demand_reporter: DemandReporter
+    task_dispatcher: TaskDispatcher
     orchestrators: tuple[RepoOrchestrator, ...]
 
 
-def build_static(ground: ServiceDeps) -> StaticParts:
-    """Make the parts that stay. Nothing runs yet."""
-    house, journal = ground.house, ground.journal
-    bulletin = BusNotifier(house, ground.clock, journal.broke)
-    observe = _combine_observers(ground.observe, bulletin.post_run_step)
-    limiter = GlobalWorkLimiter(house.settings.runtime.worker_count)
+def build_static(deps: ServiceDeps) -> StaticParts:
+    """Build the parts that live as long as the process. Starts nothing."""
+    app, service_log = deps.app, deps.service_log
+    bus_notifier = BusNotifier(app, deps.clock, service_log.broke)
+    observe = _call_both(deps.observe, bus_notifier.post_run_step)
+    limiter = GlobalWorkLimiter(app.settings.runtime.worker_count)
     pool = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="worker")
     return StaticParts(
         limiter=limiter,
-        lanes=ThreadPools(),
-        crew=_build_worker_pool(ground, pool, limiter),
+        thread_pools=ThreadPools(),
+        workers=_build_worker_pool(deps, pool, limiter),
         pool=pool,
-        bulletin=bulletin,
-        questions=QuestionForwarder(house.store, bulletin, journal.broke),
+        bus_notifier=bus_notifier,
+        questions=QuestionForwarder(app.store, bus_notifier, service_log.broke),
         observe=observe,
-        dispatcher=_build_dispatcher(ground, observe),
-        outgoing=SenderThreads(_build_outbox_thread(ground), _build_notifier(ground)),
+        dispatcher=_build_dispatcher(deps, observe),
+        outgoing=SenderThreads(_build_outbox_thread(deps), _build_notifier(deps)),
         queued=QueuedRuns(),
     )
 
 
 def build_for_settings(
-    ground: ServiceDeps, lasting: StaticParts, before: SettingsParts | None = None
+    deps: ServiceDeps, static_parts: StaticParts, before: SettingsParts | None = None
 ) -> SettingsParts:
-    """Make the others by the settings of the house; what those `before` them know goes on."""
-    house, journal = ground.house, ground.journal
-    desks = before.desks.renewed(house) if before else RepoContexts(house)
-    policies = PolicyCache(house.home, house.settings, journal.broke, house.store)
-    office = _build_admission_deps(ground, desks, policies)
-    work = _build_run_hooks(ground, lasting, desks, policies)
-    jobs = JobFactory(_build_supervisor(house, lasting, work, ground.clock), work)
-    chores = _build_maintenance(ground, lasting, desks, policies)
-    demander = DemandReporter(office, journal.share_warning)
+    """Build the parts that depend on the settings. They take over the state of `before`."""
+    app, service_log = deps.app, deps.service_log
+    repo_contexts = before.repo_contexts.renewed(app) if before else RepoContexts(app)
+    policies = PolicyCache(app.home, app.settings, service_log.broke, app.store)
+    admission_deps = _build_admission_deps(deps, repo_contexts, policies)
+    work = _build_run_hooks(deps, static_parts, repo_contexts, policies)
+    jobs = JobFactory(_build_supervisor(app, static_parts, work, deps.clock), work)
+    maintenance = _build_maintenance(deps, static_parts, repo_contexts, policies)
+    demand_reporter = DemandReporter(admission_deps, service_log.share_warning)
     return SettingsParts(
-        house=house,
-        desks=desks,
-        chores=chores,
+        app=app,
+        repo_contexts=repo_contexts,
+        maintenance=maintenance,
         work=work,
         jobs=jobs,
-        minder=RunMonitor(
-            house, journal, lasting.dispatcher, lasting.limiter, lasting.crew, ground.clock
+        run_monitor=RunMonitor(
+            app,
+            service_log,
+            static_parts.dispatcher,
+            static_parts.limiter,
+            static_parts.workers,
+            deps.clock,
         ),
-        demander=demander,
-        enqueuer=TaskDispatcher(
-            Admission(office, ground.duty.only, lasting.queued),
-            demander,
+        demand_reporter=demand_reporter,
+        task_dispatcher=TaskDispatcher(
+            Admission(admission_deps, deps.mode.only, static_parts.queued),
+            demand_reporter,
             jobs,
-            lasting.crew,
-            lasting.limiter,
-            chores,
-            journal,
-            lasting.observe,
-            ground.clock,
-            ground.leaving,
+            static_parts.workers,
+            static_parts.limiter,
+            maintenance,
+            service_log,
+            static_parts.observe,
+            deps.clock,
+            deps.leaving,
         ),
-        orchestrators=tuple(_build_orchestrators(ground, lasting, desks, before)),
+        orchestrators=tuple(_build_orchestrators(deps, static_parts, repo_contexts, before)),
     )
 
 
 def _build_worker_pool(
-    ground: ServiceDeps, pool: ThreadPoolExecutor, limiter: GlobalWorkLimiter
+    deps: ServiceDeps, pool: ThreadPoolExecutor, limiter: GlobalWorkLimiter
 ) -> WorkerPool:
-    journal = ground.journal
+    service_log = deps.service_log
     return WorkerPool(
         pool,
         limiter,
-        ground.clock,
-        ended=journal.ended,
-        troubled=journal.troubled,
-        freed=ground.freed,
+        deps.clock,
+        ended=service_log.ended,
+        troubled=service_log.troubled,
+        freed=deps.freed,
     )
 
 
-def _build_dispatcher(ground: ServiceDeps, observe: StepObserver) -> LocalDispatcher:
-    house = ground.house
+def _build_dispatcher(deps: ServiceDeps, observe: StepHook) -> LocalDispatcher:
+    app = deps.app
     return LocalDispatcher(
-        house.home,
-        house.store,
-        ground.clock,
+        app.home,
+        app.store,
+        deps.clock,
         on_attach=attach,
-        environment=house.environment,
+        environment=app.environment,
         observer=observe,
     )
 
 
 def _build_run_hooks(
-    ground: ServiceDeps, lasting: StaticParts, desks: RepoContexts, policies: PolicyCache
+    deps: ServiceDeps, static_parts: StaticParts, repo_contexts: RepoContexts, policies: PolicyCache
 ) -> RunHooks:
     return RunHooks(
-        ground.house,
-        desks,
-        lasting.bulletin,
-        lasting.questions,
-        observe=ground.observe,
-        on_defect=ground.journal.broke,
-        on_budget=ground.journal.spent,
-        on_prompt_problem=ground.journal.prompt_refused,
+        deps.app,
+        repo_contexts,
+        static_parts.bus_notifier,
+        static_parts.questions,
+        observe=deps.observe,
+        on_defect=deps.service_log.broke,
+        on_budget=deps.service_log.spent,
+        on_prompt_problem=deps.service_log.prompt_refused,
         policy=policies.current,
     )
 
 
 def _build_maintenance(
-    ground: ServiceDeps, lasting: StaticParts, desks: RepoContexts, policies: PolicyCache
+    deps: ServiceDeps, static_parts: StaticParts, repo_contexts: RepoContexts, policies: PolicyCache
 ) -> Maintenance:
     return Maintenance(
-        ground.house,
-        desks,
-        lasting.bulletin,
-        lasting.questions,
-        ground.journal,
-        lasting.lanes.chores,
-        ground.clock,
+        deps.app,
+        repo_contexts,
+        static_parts.bus_notifier,
+        static_parts.questions,
+        deps.service_log,
+        static_parts.thread_pools.maintenance,
+        deps.clock,
         policies,
     )
 
 
 def _build_supervisor(
-    house: AppContext, lasting: StaticParts, work: RunHooks, clock: Clock
+    app: AppContext, static_parts: StaticParts, work: RunHooks, clock: Clock
 ) -> Supervisor:
     return Supervisor(
-        house.home,
-        house.store,
-        lasting.dispatcher,
+        app.home,
+        app.store,
+        static_parts.dispatcher,
         work,
-        grace_seconds=house.settings.runtime.stop_grace_seconds,
-        observer=lasting.observe,
+        grace_seconds=app.settings.runtime.stop_grace_seconds,
+        observer=static_parts.observe,
         clock=clock,
     )
 
 
 def _build_admission_deps(
-    ground: ServiceDeps, desks: RepoContexts, policies: PolicyCache
+    deps: ServiceDeps, repo_contexts: RepoContexts, policies: PolicyCache
 ) -> AdmissionDeps:
-    house = ground.house
-    # Whoever asks for one task has just spoken with GitHub about it.
-    everything = frozenset(house.settings.repo)
-    ready = desks.ready if ground.duty.polls else lambda: everything
+    app = deps.app
+    # A process that runs one task has just read it from GitHub.
+    everything = frozenset(app.settings.repo)
+    ready = repo_contexts.ready if deps.mode.polls else lambda: everything
     return AdmissionDeps(
-        house.store,
-        house.settings,
+        app.store,
+        app.settings,
         policies.current,
         ready,
         read_host,
-        ground.closed,
-        lambda: read_disk_space(house.home),
+        deps.closed,
+        lambda: read_disk_space(app.home),
     )
 
 
-def _build_outbox_thread(ground: ServiceDeps) -> OutboxThread:
-    house = ground.house
-    between = timedelta(seconds=house.settings.github.seconds_between_writes)
+def _build_outbox_thread(deps: ServiceDeps) -> OutboxThread:
+    app = deps.app
+    between = timedelta(seconds=app.settings.github.seconds_between_writes)
     sender = OutboxSender(
-        house.store,
-        house.hub.urgent,
-        ground.clock,
+        app.store,
+        app.hub.urgent,
+        deps.clock,
         OutboxPolicy(between_writes=between),
         settled=handle_settled_write,
-        observe=ground.observe,
+        observe=deps.observe,
         scopes=(TASKS,),
-        account=house.hub.credentials.account,
+        account=app.hub.credentials.account,
     )
-    patience = timedelta(seconds=house.settings.runtime.action_token_unobserved_seconds)
+    patience = timedelta(seconds=app.settings.runtime.action_token_unobserved_seconds)
     reconciler = WriteReconciler(
-        house.store, house.hub.urgent, ground.clock, patience, ground.journal.never_seen
+        app.store, app.hub.urgent, deps.clock, patience, deps.service_log.never_seen
     )
-    return OutboxThread(sender, reconciler, ground.clock, ground.journal.broke)
+    return OutboxThread(sender, reconciler, deps.clock, deps.service_log.broke)
 
 
-def _build_notifier(ground: ServiceDeps) -> Notifier:
-    house, journal = ground.house, ground.journal
+def _build_notifier(deps: ServiceDeps) -> Notifier:
+    app, service_log = deps.app, deps.service_log
     return Notifier(
-        house.store,
-        house.settings,
-        ground.clock,
-        house.environment,
-        told=journal.called,
-        troubled=journal.broke,
+        app.store,
+        app.settings,
+        deps.clock,
+        app.environment,
+        told=service_log.called,
+        troubled=service_log.broke,
     )
 
 
 def _build_orchestrators(
-    ground: ServiceDeps, lasting: StaticParts, desks: RepoContexts, before: SettingsParts | None
+    deps: ServiceDeps,
+    static_parts: StaticParts,
+    repo_contexts: RepoContexts,
+    before: SettingsParts | None,
 ) -> list[RepoOrchestrator]:
-    if not ground.duty.polls:
+    if not deps.mode.polls:
         return []
-    house, settings = ground.house, ground.house.settings
-    reach, log = poll_window(settings.runtime), ground.journal.log
-    staff = PollDeps(lasting.lanes, ground.wake, ground.enqueue)
+    app, settings = deps.app, deps.app.settings
+    reach, log = poll_window(settings.runtime), deps.service_log.log
+    poll_deps = PollDeps(static_parts.thread_pools, deps.wake, deps.enqueue)
     made = [
         RepoOrchestrator(
             RepoPoller(
-                house,
-                desks,
+                app,
+                repo_contexts,
                 build_repo_policy(project, repo, settings.tasks),
                 reach,
-                ground.observe,
+                deps.observe,
                 log,
             ),
             _build_poll_schedule(settings.runtime),
-            staff,
-            ground.clock,
+            poll_deps,
+            deps.clock,
         )
         for project, repo in settings.repo.items()
     ]
     known = {one.project: one for one in before.orchestrators} if before else {}
     for one in made:
         if one.project in known:
-            one.succeed(known[one.project])
+            one.take_over_from(known[one.project])
     return made
 
 
-def _combine_observers(first: StepObserver, second: StepObserver) -> StepObserver:
-    """Two observers as one."""
+def _call_both(first: StepHook, second: StepHook) -> StepHook:
+    """Return a hook that calls both."""
 
     def observe(step: str, run: str) -> None:
         first(step, run)
@@ -332,12 +341,12 @@ def _combine_observers(first: StepObserver, second: StepObserver) -> StepObserve
 
 
 def _build_poll_schedule(runtime: Runtime) -> PollSchedule:
-    """How often repositories are looked at."""
+    """Return how often repositories are polled."""
     return PollSchedule(float(runtime.poll_interval_seconds), runtime.poll_cadence == "turn")
 
 
 def poll_window(runtime: Runtime) -> PollWindow:
-    """How far each look reaches back."""
+    """Return how far back each poll reads."""
     return PollWindow(
         overlap=timedelta(seconds=runtime.comment_fetch_overlap_seconds),
         late_visibility=timedelta(seconds=runtime.comment_fetch_late_visibility_seconds),

@@ -64,15 +64,15 @@ class Console:
             raise service.error
 
     def _means(self, runner: ServiceRunner) -> ScreenDeps:
-        house = runner.house
-        outlook = ServiceSnapshots(house.home, house.store, lambda: runner.house.settings)
+        context = runner.app
+        outlook = ServiceSnapshots(context.home, context.store, lambda: runner.app.settings)
         return ScreenDeps(
-            outlook, self.clock, lambda task: self._stop(runner.house, task), log=self.log
+            outlook, self.clock, lambda task: self._stop(runner.app, task), log=self.log
         )
 
-    def _stop(self, house: AppContext, task: str) -> str:
-        grace = float(house.settings.runtime.stop_grace_seconds)
-        stopper = TaskStopper(house.home, house.store, self.clock, grace, self.who)
+    def _stop(self, context: AppContext, task: str) -> str:
+        grace = float(context.settings.runtime.stop_grace_seconds)
+        stopper = TaskStopper(context.home, context.store, self.clock, grace, self.who)
         return ", ".join(f"{one.id}: {one.state.value}" for one in stopper.stop([task]))
 
 

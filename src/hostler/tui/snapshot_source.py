@@ -142,14 +142,14 @@ class HomeSnapshots:
         self._home = home
         self._settings = settings
         self._guard = threading.Lock()
-        self._lookout: SnapshotReader | None = None
+        self._reader: SnapshotReader | None = None
         self._file: tuple[int, int] | None = None
 
     def mark(self) -> int:
         return self._open().store.change_mark()
 
     def look(self) -> Mapping[str, Any]:
-        return self._open().look().as_json()
+        return self._open().read().as_json()
 
     def wait(self, mark: int, seconds: float) -> bool:
         return self._open().store.wait_for_change(mark, seconds) != mark
@@ -161,22 +161,22 @@ class HomeSnapshots:
     def _open(self) -> SnapshotReader:
         with self._guard:
             if (
-                self._lookout is not None
-                and database_file_id(self._lookout.store.place) != self._file
+                self._reader is not None
+                and database_file_id(self._reader.store.place) != self._file
             ):
                 # The database file was replaced or deleted: reopen it.
                 self._close()
-            if self._lookout is None:
+            if self._reader is None:
                 settings = self._settings()
                 store = open_store(self._home, settings.runtime.database_url or None)
                 self._file = database_file_id(store.place)
-                self._lookout = SnapshotReader(self._home, settings, store)
-            return self._lookout
+                self._reader = SnapshotReader(self._home, settings, store)
+            return self._reader
 
     def _close(self) -> None:
-        if self._lookout is not None:
-            self._lookout.store.close()
-        self._lookout = None
+        if self._reader is not None:
+            self._reader.store.close()
+        self._reader = None
 
 
 def database_file_id(place: Place) -> tuple[int, int] | None:
@@ -197,16 +197,16 @@ class ServiceSnapshots:
         self._home = home
         self._store = store
         self._settings = settings
-        self._lookout = SnapshotReader(home, settings(), store)
+        self._reader = SnapshotReader(home, settings(), store)
 
     def mark(self) -> int:
         return self._store.change_mark()
 
     def look(self) -> Mapping[str, Any]:
         settings = self._settings()
-        if settings is not self._lookout.settings:
-            self._lookout = SnapshotReader(self._home, settings, self._store)
-        return self._lookout.look().as_json()
+        if settings is not self._reader.settings:
+            self._reader = SnapshotReader(self._home, settings, self._store)
+        return self._reader.read().as_json()
 
     def wait(self, mark: int, seconds: float) -> bool:
         return self._store.wait_for_change(mark, seconds) != mark

@@ -180,8 +180,8 @@ def _run_until_stopped(
         with entering as (app, lock_held):
             session = ServiceSession(loaded, systemd, signal_handler, ui, once=once)
             runner = _run_and_restart(app, lock_held, means, session)
-            _print_exit(runner.house)
-    exit_now(1 if once and runner.unreached() else 0)
+            _print_exit(runner.app)
+    exit_now(1 if once and runner.unreached_repositories() else 0)
 
 
 def _build_restart_means(
@@ -242,8 +242,8 @@ def _run_and_restart(
 
     signal_handler = session.signal_handler
     while True:
-        runner = _run_service(app, means.journal, session)
-        app = runner.house
+        runner = _run_service(app, means.service_log, session)
+        app = runner.app
         if not runner.restarting or signal_handler.asked:
             return runner
         # Children started from here on outlive the stop request that drained the service.
@@ -289,7 +289,9 @@ def _run_service(app: AppContext, journal: ServiceLog, session: ServiceSession) 
     greetings = [systemd.ready]
 
     with (
-        receive_webhooks(settings.github, runner.look_at, journal.knocked) as receiver,
+        receive_webhooks(
+            settings.github, runner.poll_repository_soon, journal.webhook_answered
+        ) as receiver,
         serve_api(runner, journal.log, ui.web) as served,
         Watchdog(systemd, clock, runner.wake) as watchdog,
     ):
@@ -302,7 +304,7 @@ def _run_service(app: AppContext, journal: ServiceLog, session: ServiceSession) 
                 count = len(settings.repo)
                 greetings.pop()(f"Watching {count} repositor{'y' if count == 1 else 'ies'}.")
             watchdog.turned()
-            follower.look()
+            follower.report_changes()
             return False
 
         ui.work(runner, look, signal_handler.ask)

@@ -54,7 +54,7 @@ def status(context: typer.Context, json: JsonOption = False) -> None:
 
     try:
         with open_home(context) as opened:
-            seen = SnapshotReader(opened.home, opened.settings, opened.store).look()
+            seen = SnapshotReader(opened.home, opened.settings, opened.store).read()
     except StoreMissing:
         found = read_presence(global_options(context).home_folder)
         _print_without_database(found, json=json)
@@ -190,10 +190,10 @@ def explain(context: typer.Context, task: TaskArgument, json: JsonOption = False
     from hostler.service.tasks.details import resolve_task
 
     with open_home(context) as opened:
-        inquiry = build_inquiry(opened)
+        inputs = build_explain_inputs(opened)
         with opened.store.read() as tx:
             now = tx.now()
-            found = explain_task(tx, inquiry, resolve_task(tx, task))
+            found = explain_task(tx, inputs, resolve_task(tx, task))
     if json:
         print_json(found.as_json())
         return
@@ -202,7 +202,7 @@ def explain(context: typer.Context, task: TaskArgument, json: JsonOption = False
         print_line(line)
 
 
-def build_inquiry(opened: CommandHome) -> ExplainInputs:
+def build_explain_inputs(opened: CommandHome) -> ExplainInputs:
     """Build the inputs of `explain_task`."""
     from hostler.governor.holders import read_host
     from hostler.governor.policy import read_policy
@@ -218,7 +218,7 @@ def build_inquiry(opened: CommandHome) -> ExplainInputs:
 
 
 def _format_why(found: Explanation, seconds: float) -> Iterator[str]:
-    from hostler.service.tasks.summary import state_text
+    from hostler.task_states import state_text
 
     if not found.presence.takes_tasks and not found.task.over:
         yield from format_labelled("service", found.presence.sentence())
@@ -232,7 +232,7 @@ def _format_why(found: Explanation, seconds: float) -> Iterator[str]:
 
 
 def _format_gate(found: Explanation, seconds: float) -> Iterator[str]:
-    held = found.held
+    held = found.denial
     if held is None:
         running = found.presence.takes_tasks
         yield from format_labelled(

@@ -98,8 +98,8 @@ def _failed_hint(ended: list[Task]) -> str:
 def _format_tasks(tasks: list[tuple[int, Task]], now: datetime) -> Iterator[str]:
     """Format one line per task, cut to the width of the terminal."""
     from hostler.model import parse_timestamp
-    from hostler.service.tasks.summary import state_text
     from hostler.store.transaction import age as age_of
+    from hostler.task_states import state_text
 
     columns = terminal_width()
     for depth, task in tasks:
@@ -161,15 +161,15 @@ def show(context: typer.Context, task: TaskArgument, json: JsonOption = False) -
       hostler task show 20260301-101500-stable-tidy-up
       hostler task show octo/stable#12 --json
     """
-    from hostler.cli.commands.status import build_inquiry
+    from hostler.cli.commands.status import build_explain_inputs
     from hostler.service.scheduling.explain import explain_task
     from hostler.service.tasks.details import read_task_details, resolve_task
 
     with open_home(context) as opened:
-        inquiry = build_inquiry(opened)
+        inputs = build_explain_inputs(opened)
         with opened.store.read() as tx:
             found = read_task_details(tx, opened.home, opened.settings, resolve_task(tx, task))
-            held = explain_task(tx, inquiry, found.task)
+            held = explain_task(tx, inputs, found.task)
     if json:
         print_json({**found.as_json(), "waits": held.as_json() if held.waits else None})
         return
@@ -195,8 +195,8 @@ def _format_task(found: TaskDetails, held: Explanation) -> Iterator[str]:
 
 def _state_facts(found: TaskDetails) -> Iterator[tuple[str, str]]:
     from hostler.model import parse_timestamp
-    from hostler.service.tasks.summary import state_text
     from hostler.store.transaction import age as age_of
+    from hostler.task_states import state_text
 
     task = found.task
     begun = parse_timestamp(task.state_since)
@@ -214,14 +214,14 @@ def _next_facts(found: TaskDetails, held: Explanation) -> Iterator[tuple[str, st
         yield "why", found.next.what
         yield "then", found.next.then
         return
-    if held.held is None:
+    if held.denial is None:
         yield "why", "It can start."
         return
     since = f" since {format_local_time(held.since)}" if held.since else ""
-    until = f", opens {format_local_time(held.held.until)}" if held.held.until else ""
-    yield "gate", f"{held.held.gate}{since}{until}"
-    yield "why", held.held.why or found.task.reason
-    yield "do", held.held.remedy
+    until = f", opens {format_local_time(held.denial.until)}" if held.denial.until else ""
+    yield "gate", f"{held.denial.gate}{since}{until}"
+    yield "why", held.denial.why or found.task.reason
+    yield "do", held.denial.remedy
 
 
 def _location_facts(found: TaskDetails) -> Iterator[tuple[str, str]]:

@@ -33,26 +33,26 @@ _TRASH_FOLDERS = ("checkouts/*", "projects/*/tasks", "projects/*/tasks/*/runs", 
 def collect_garbage(
     at: GcContext, kinds: Collection[GcKind] = tuple(GcKind), *, dry_run: bool = False
 ) -> Iterator[GcResult]:
-    """What went of each kind, or would go, as soon as it is through."""
+    """Collect each kind; yield what was removed, or would be in a dry run."""
     if not dry_run:
         _clear_leftover_trash(at.home)
-    for broom in (make(at) for make in COLLECTORS):
-        if broom.kind in kinds:
-            swept = _collect_kind(broom, dry_run=dry_run)
+    for collector in (make(at) for make in COLLECTORS):
+        if collector.kind in kinds:
+            swept = _collect_kind(collector, dry_run=dry_run)
             at.going.add(swept)
             yield swept
 
 
-def _collect_kind(broom: Collector, *, dry_run: bool) -> GcResult:
-    """Look over one kind, and remove page by page what may go."""
-    swept = GcResult(broom.kind)
-    for page in broom.look():
+def _collect_kind(collector: Collector, *, dry_run: bool) -> GcResult:
+    """Scan one kind, and remove page by page what may be removed."""
+    swept = GcResult(collector.kind)
+    for page in collector.scan():
         going = [one for one in page if one.goes]
         swept.add([one for one in page if not one.goes])
-        swept.add(broom.remove(going) if going and not dry_run else going)
+        swept.add(collector.remove(going) if going and not dry_run else going)
     return swept
 
 
 def _clear_leftover_trash(home: Path) -> None:
-    """Delete what a round that was killed had renamed away."""
+    """Delete folders that a killed collection had renamed."""
     clear_trash(home, (folder for pattern in _TRASH_FOLDERS for folder in home.glob(pattern)))

@@ -13,14 +13,14 @@ from typing import Any, Protocol
 
 from hostler.config.settings import Settings
 from hostler.model import parse_timestamp
-from hostler.service.context import StepObserver, ignore_step
+from hostler.service.context import StepHook, ignore_step
 from hostler.service.gc.folders import TrashBin
 from hostler.service.gc.rules import KeepReason, age_limit
 from hostler.store import Store, Transaction
 
 
 class GcKind(StrEnum):
-    """What can be cleaned up, in the order in which it is done."""
+    """What can be collected, in this order."""
 
     CHECKOUTS = "checkouts"
     TASKS = "tasks"
@@ -34,7 +34,7 @@ class GcKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GcItem:
-    """One thing: it goes, or stays and why. By `key` its broom finds it again."""
+    """One item: removable if `why` is None. Its collector finds it again by `key`."""
 
     name: str
     size: int = 0
@@ -48,23 +48,23 @@ class GcItem:
 
 
 class Collector(Protocol):
-    """Looks over one kind, and removes of it."""
+    """Scans and removes items of one kind."""
 
     @property
     def kind(self) -> GcKind: ...
 
-    def look(self) -> Iterator[list[GcItem]]:
-        """Everything that is old enough to be asked about, in pages of bounded size."""
+    def scan(self) -> Iterator[list[GcItem]]:
+        """Yield pages of old items."""
         ...
 
     def remove(self, going: Sequence[GcItem]) -> list[GcItem]:
-        """Ask again, and remove what may still go; what became of each."""
+        """Check again, remove what may still be removed, and return the result of each."""
         ...
 
 
 @dataclass(slots=True)
 class GcResult:
-    """What became of one kind."""
+    """The result of one kind."""
 
     kind: GcKind
     gone: list[GcItem] = field(default_factory=list)
@@ -72,46 +72,46 @@ class GcResult:
 
     @property
     def size(self) -> int:
-        """Bytes that went, or would go."""
+        """Bytes that were removed, or would be."""
         return sum(one.size for one in self.gone)
 
     @property
     def refused(self) -> bool:
-        """Whether something should have gone and could not."""
+        """Whether something could not be removed."""
         return any(one.why is KeepReason.REFUSED for one in self.kept)
 
     def add(self, found: Sequence[GcItem]) -> None:
-        """Count these. What is too young is not worth telling."""
+        """Add items. Items that are too young are not listed."""
         self.gone += (one for one in found if one.goes)
         self.kept += (one for one in found if not one.goes and one.why is not KeepReason.YOUNG)
 
     def reasons(self) -> Counter[KeepReason]:
-        """How many stay, by reason."""
+        """Count kept items by reason."""
         return Counter(one.why for one in self.kept if one.why is not None)
 
 
 class RemovedItems:
-    """What went so far, or would go in a dry run: it holds nothing else any more."""
+    """What was removed so far, or would be in a dry run: nothing else is kept because of it."""
 
     def __init__(self) -> None:
         self._names: dict[GcKind, set[str]] = {kind: set() for kind in GcKind}
 
     def add(self, swept: GcResult) -> None:
-        """A kind is through."""
+        """Add the result of a kind."""
         self._names[swept.kind] |= {one.name for one in swept.gone}
 
     def has(self, kind: GcKind, name: str) -> bool:
-        """Whether this goes."""
+        """Return True if this item was removed."""
         return name in self._names[kind]
 
 
-# Whoever begins, resumes or hears anything names one of these.
+# Everything that starts, resumes or ingests work uses one of these scopes.
 GC_SCOPES = ("admission", "outbox", "tasks")
 
 
 @dataclass(frozen=True, slots=True)
 class GcContext:
-    """A home with its settings and its database, and what is too old there."""
+    """A home with its settings and database, and the age limit."""
 
     home: Path
     settings: Settings
@@ -119,21 +119,21 @@ class GcContext:
     days: int
     now: datetime
     going: RemovedItems = field(default_factory=RemovedItems)
-    observe: StepObserver = ignore_step
+    observe: StepHook = ignore_step
 
     @property
     def limit(self) -> str:
-        """What is older has a lower stamp."""
+        """Items with a lower timestamp are old."""
         return age_limit(self.now, self.days)
 
     @property
     def moment(self) -> datetime:
-        """The same as a moment."""
+        """The limit as a datetime."""
         return parse_timestamp(self.limit)
 
     @contextmanager
     def removing(self) -> Iterator[tuple[Transaction, TrashBin]]:
-        """A transaction to ask again in, and to remove; folders are deleted after it."""
+        """Open a transaction for checks and removals; folders are deleted after it."""
         with TrashBin(self.home, self.observe) as aside:
             with self.store.write(*GC_SCOPES) as tx:
                 yield tx, aside
@@ -141,9 +141,9 @@ class GcContext:
 
 
 def build_gc_context(
-    home: Path, settings: Settings, store: Store, days: int, observe: StepObserver = ignore_step
+    home: Path, settings: Settings, store: Store, days: int, observe: StepHook = ignore_step
 ) -> GcContext:
-    """The same from the database's own clock."""
+    """Return the context, with the time of the database."""
     with store.read() as tx:
         now = tx.now()
     return GcContext(home, settings, store, days, now, observe=observe)

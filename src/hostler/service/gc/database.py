@@ -78,7 +78,7 @@ class OutboxCollector:
     at: GcContext
     kind: GcKind = GcKind.OUTBOX
 
-    def look(self) -> Iterator[list[GcItem]]:
+    def scan(self) -> Iterator[list[GcItem]]:
         after = 0
         while True:
             with self.at.store.read() as tx:
@@ -170,7 +170,7 @@ class TaskCollector:
     at: GcContext
     kind: GcKind = GcKind.TASKS
 
-    def look(self) -> Iterator[list[GcItem]]:
+    def scan(self) -> Iterator[list[GcItem]]:
         after = ""
         while True:
             with self.at.store.read() as tx:
@@ -313,7 +313,7 @@ class InboxCollector:
     kind: GcKind = GcKind.INBOX
     floors: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def look(self) -> Iterator[list[GcItem]]:
+    def scan(self) -> Iterator[list[GcItem]]:
         after: Thread = ("", -1)
         while True:
             with self.at.store.read() as tx:

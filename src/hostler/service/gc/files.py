@@ -54,7 +54,7 @@ class MirrorCollector:
     at: GcContext
     kind: GcKind = GcKind.MIRRORS
 
-    def look(self) -> Iterator[list[GcItem]]:
+    def scan(self) -> Iterator[list[GcItem]]:
         for owner in list_folder(self.at.home / "mirrors"):
             for path in list_folder(owner):
                 mirror = _mirror_from_path(path)
@@ -193,7 +193,7 @@ class CheckoutCollector:
     at: GcContext
     kind: GcKind = GcKind.CHECKOUTS
 
-    def look(self) -> Iterator[list[GcItem]]:
+    def scan(self) -> Iterator[list[GcItem]]:
         root = self.at.home / "checkouts"
         for folder in (path for project in list_folder(root) for path in list_folder(project)):
             yield [self._found(folder)]
@@ -253,7 +253,7 @@ class RunCollector:
     at: GcContext
     kind: GcKind = GcKind.RUNS
 
-    def look(self) -> Iterator[list[GcItem]]:
+    def scan(self) -> Iterator[list[GcItem]]:
         after = ""
         while True:
             with self.at.store.read() as tx:
@@ -309,7 +309,7 @@ class LogCollector:
     at: GcContext
     kind: GcKind = GcKind.LOGS
 
-    def look(self) -> Iterator[list[GcItem]]:
+    def scan(self) -> Iterator[list[GcItem]]:
         found = [
             GcItem(path.name, measure_size(path), key=path)
             for path in list_folder(self.at.home / "logs")
@@ -349,7 +349,7 @@ class BusCollector:
     at: GcContext
     kind: GcKind = GcKind.BUS
 
-    def look(self) -> Iterator[list[GcItem]]:
+    def scan(self) -> Iterator[list[GcItem]]:
         for project in list_folder(self.at.home / "projects"):
             folders = [project, *list_folder(project / "tasks")]
             old = {folder: size for folder in folders if (size := self._size(folder))}

@@ -10,13 +10,13 @@ from types import TracebackType
 from uuid import uuid4
 
 from hostler.checkouts.agent_folder import empty_trash
-from hostler.service.context import StepObserver, ignore_step
+from hostler.service.context import StepHook, ignore_step
 
 TRASH_PATTERN = ".*.trash"
 
 
 def is_inside_home(home: Path, path: Path) -> bool:
-    """Whether no link leads away from the home on the way to a path: agents can make some."""
+    """Return True if no link on the way to a path leaves the home: agents can create links."""
     try:
         steps = path.parent.relative_to(home)
         return path.parent.resolve(strict=True) == home.resolve(strict=True) / steps
@@ -25,12 +25,12 @@ def is_inside_home(home: Path, path: Path) -> bool:
 
 
 def exists(path: Path) -> bool:
-    """Whether something has this name, be it a link that leads nowhere."""
+    """Return True if a path exists, even as a broken link."""
     return os.path.lexists(path)
 
 
 def measure_size(path: Path) -> int:
-    """Bytes of everything below a folder, or of a file; what cannot be read counts as nothing."""
+    """Return the bytes of a folder or file; unreadable files count as 0."""
     if not path.is_dir() or path.is_symlink():
         return _file_size(path)
     return sum(
@@ -46,7 +46,7 @@ def _file_size(path: Path) -> int:
 
 
 def list_folder(folder: Path) -> list[Path]:
-    """What is in a folder, by name, without what is hidden; nothing where there is none."""
+    """Return the visible entries of a folder by name; none if it does not exist."""
     try:
         return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError:
@@ -54,22 +54,22 @@ def list_folder(folder: Path) -> list[Path]:
 
 
 def clear_trash(home: Path, folders: Iterator[Path]) -> None:
-    """Delete what a gc that was killed has renamed away."""
+    """Delete folders that a killed collection had renamed."""
     for folder in folders:
         if is_inside_home(home, folder / "any") and any(folder.glob(TRASH_PATTERN)):
             _empty_trash(folder)
 
 
 def _empty_trash(folder: Path) -> None:
-    # Another round may delete the same at this moment; what is left is left for the next.
+    # Another collection may delete the same; the next one removes the rest.
     with suppress(FileNotFoundError):
         empty_trash(folder)
 
 
 class TrashBin:
-    """Folders renamed away inside a transaction, and deleted at the end of the block."""
+    """Folders that are renamed inside a transaction and deleted at the end of the block."""
 
-    def __init__(self, home: Path, observe: StepObserver = ignore_step) -> None:
+    def __init__(self, home: Path, observe: StepHook = ignore_step) -> None:
         self._home = home
         self._observe = observe
         self._parents: set[Path] = set()
@@ -80,13 +80,13 @@ class TrashBin:
     def __exit__(
         self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
     ) -> None:
-        # Also after an error: what was renamed was found fit to go, and nobody looks at it again.
+        # Also after an error: renamed folders were found removable.
         for parent in sorted(self._parents):
             _empty_trash(parent)
             self._observe("deleted", str(parent))
 
     def take(self, path: Path) -> bool:
-        """Rename a folder away; False: it is not where it seems to be, or the system refuses."""
+        """Rename a folder. Return False if a link leads elsewhere or the system denies it."""
         if not exists(path):
             return True
         if not is_inside_home(self._home, path):
@@ -94,7 +94,7 @@ class TrashBin:
         try:
             path.rename(path.with_name(f".{path.name.lstrip('.')}.{uuid4().hex}.trash"))
         except FileNotFoundError:
-            return True  # somebody else was faster
+            return True  # another process removed it
         except OSError:
             return False
         self._parents.add(path.parent)

@@ -19,14 +19,14 @@ from hostler.model import EPOCH, PollCursor, format_timestamp, parse_timestamp
 from hostler.store.runs import RunState
 from hostler.store.tasks import OVER, TaskState
 
-# Before every stamp: nothing is older than this.
+# Lower than every timestamp.
 NEVER = ""
-# Only pull requests that are watched show these; no feed has them.
+# Only followed pull requests have these; no feed lists them.
 _WATCHED_PULL_KINDS = frozenset({ItemKind.PULL.value, ItemKind.REVIEW.value})
 
 
 class KeepReason(StrEnum):
-    """Why something stays."""
+    """Why an item is kept."""
 
     YOUNG = "it is not old enough"
     LIVE = "its run has not ended"
@@ -58,12 +58,12 @@ class KeepReason(StrEnum):
 
 
 def age_limit(now: datetime, days: int) -> str:
-    """What is older than so many days has a lower stamp."""
+    """Return the timestamp below which items are older than this many days."""
     return format_timestamp(max(now - timedelta(days=days), EPOCH))
 
 
 def is_old(stamps: Iterable[str | None], limit: str) -> bool:
-    """Whether all that is known of a thing's moments lies before the limit, and something is."""
+    """Return True if all known timestamps are before the limit, and one is known."""
     known = [one for one in stamps if one]
     return bool(known) and max(known) < limit
 
@@ -80,7 +80,7 @@ class RunFacts:
 
 
 def judge_run(run: RunFacts, limit: str) -> KeepReason | None:
-    """Why the folder of a run stays; None: it may go."""
+    """Return why the folder of a run is kept; None: it may be removed."""
     if run.locked or run.state is not RunState.ENDED:
         return KeepReason.LIVE
     if run.task is not None and run.task not in OVER:
@@ -92,7 +92,7 @@ def judge_run(run: RunFacts, limit: str) -> KeepReason | None:
 
 @dataclass(frozen=True, slots=True)
 class CheckoutFacts:
-    """One checkout. `lost`: what would be gone with it; None: nobody has looked yet."""
+    """One checkout. `lost` is the work that would be lost; None: not checked yet."""
 
     task: TaskState | None
     stamps: tuple[str | None, ...]
@@ -101,7 +101,7 @@ class CheckoutFacts:
 
 
 def judge_checkout(checkout: CheckoutFacts, limit: str) -> KeepReason | None:
-    """Why a checkout stays. One that nobody has looked into may be dirty."""
+    """Return why a checkout is kept. An unchecked one may be dirty."""
     why = judge_owner(checkout, limit)
     if why is not None:
         return why
@@ -109,7 +109,7 @@ def judge_checkout(checkout: CheckoutFacts, limit: str) -> KeepReason | None:
 
 
 def judge_owner(checkout: CheckoutFacts, limit: str) -> KeepReason | None:
-    """Whether a checkout stays for its task's sake: then nobody need look into it."""
+    """Return why a checkout is kept because of its task, without reading the checkout."""
     if checkout.task is None:
         return KeepReason.STRANGE
     if checkout.open_run:
@@ -120,7 +120,7 @@ def judge_owner(checkout: CheckoutFacts, limit: str) -> KeepReason | None:
 
 
 class IssueStatus(StrEnum):
-    """What is known of a task's issue."""
+    """What is known about the issue of a task."""
 
     NONE = "none"
     OPEN = "open"
@@ -144,7 +144,7 @@ class TaskFacts:
 
 
 def judge_task(task: TaskFacts, limit: str) -> KeepReason | None:
-    """Why a task stays, by itself alone."""
+    """Return why a task is kept, regardless of its family."""
     if task.open_run:
         return KeepReason.LIVE
     if task.state not in OVER:
@@ -155,7 +155,7 @@ def judge_task(task: TaskFacts, limit: str) -> KeepReason | None:
         KeepReason.CHECKOUT: task.checkout,
         KeepReason.PULL: task.open_pull,
         KeepReason.UNSENT: task.unsent,
-        # Nothing leads out of done: nobody will answer them any more.
+        # A done task never continues, so its comments need no answer.
         KeepReason.WORDS: task.words and task.state is not TaskState.DONE,
         KeepReason.NAMED: task.named,
         KeepReason.OPEN_ISSUE: task.issue is IssueStatus.OPEN,
@@ -165,15 +165,15 @@ def judge_task(task: TaskFacts, limit: str) -> KeepReason | None:
 
 
 def judge_family(family: Iterable[TaskFacts], limit: str) -> list[KeepReason | None]:
-    """Why each of a family stays: all go, or none."""
+    """Return why each task of a family is kept: all are removed, or none."""
     alone = [judge_task(task, limit) for task in family]
     return [why or KeepReason.FAMILY for why in alone] if any(alone) else alone
 
 
 def classify_issue(seen: IssueEvent | None, watch: RepoPolicy | None) -> IssueStatus:
-    """Where an issue is, as last seen, and as intake would judge it if it was reopened now.
+    """Classify an issue as last seen, and as intake would decide if it was reopened now.
 
-    Without a watch, nobody listens to its repository.
+    Without a policy, its repository is not watched.
     """
     if seen is None:
         return IssueStatus.MAY_BEGIN if watch is not None else IssueStatus.AT_REST
@@ -193,7 +193,7 @@ def _would_begin(seen: IssueEvent, watch: RepoPolicy) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MirrorFacts:
-    """One mirror. `keeps`: work that is nowhere else, or what cannot be told."""
+    """One mirror. `keeps`: it may have work that is nowhere else."""
 
     watched: bool
     service: bool
@@ -205,7 +205,7 @@ class MirrorFacts:
 
 
 def judge_mirror(mirror: MirrorFacts, limit: str) -> KeepReason | None:
-    """Why a mirror stays."""
+    """Return why a mirror is kept."""
     held = {
         KeepReason.WATCHED: mirror.watched,
         KeepReason.YOUNG: not is_old((mirror.changed,), limit),
@@ -239,7 +239,7 @@ class ThreadFacts:
 
 
 def judge_thread(thread: ThreadFacts, limit: str, floors: Mapping[str, str]) -> KeepReason | None:
-    """Why a thread stays. `floors`: by kind, before which moment nothing is shown again."""
+    """Return why a thread is kept. `floors`: by kind, before when GitHub replays nothing."""
     undone = [state for state in thread.tasks if state is not TaskState.DONE]
     if not is_old(thread.stamps, limit):
         return KeepReason.YOUNG
@@ -266,10 +266,10 @@ def _is_not_replayed(kind: str, newest: str, floors: Mapping[str, str]) -> bool:
 def earliest_replay(
     cursor: PollCursor | None, newest: str, now: datetime, window: PollWindow
 ) -> str:
-    """Before which moment a feed shows nothing again, even if its cursor is set back.
+    """Return before when a feed replays nothing, even if its cursor is set back.
 
-    `newest`: the newest thing that the repository has shown, which is GitHub's own time; a
-    cursor that is not believed is set back by a day from then at most.
+    `newest` is the newest timestamp from GitHub in the repository; a damaged cursor is set back
+    by at most a day from then.
     """
     if cursor is None or not cursor.bootstrap_complete or not newest:
         return NEVER
@@ -299,7 +299,7 @@ class WriteFacts:
 
 
 def judge_write(write: WriteFacts, limit: str) -> KeepReason | None:
-    """Why a write stays as it is; None: it may go, or its text may (`keeps_row`)."""
+    """Return why a write is kept; None: it, or its text (`must_keep_row`), may be removed."""
     held = {
         KeepReason.UNSENT: not write.settled or write.needed,
         KeepReason.UNFINISHED: any(state not in OVER for state in write.tasks),
@@ -310,15 +310,15 @@ def judge_write(write: WriteFacts, limit: str) -> KeepReason | None:
 
 
 def must_keep_row(write: WriteFacts) -> bool:
-    """Whether the row itself must stay: it tells which comment is ours, and no later one does."""
+    """Return True if only this row identifies a comment as Hostler's."""
     return write.speaks and not write.superseded
 
 
 def judge_bus(task: TaskState | None) -> KeepReason | None:
-    """Why old files of a bus stay; None stands for a project, or a task that is gone."""
+    """Return why old files of a bus are kept. `task` is None for projects and deleted tasks."""
     return KeepReason.UNFINISHED if task is not None and task not in OVER else None
 
 
 def is_expired_log(day: date, today: date, days: int, retention: int) -> bool:
-    """Whether the log of a day may go: older than asked for, and than the settings keep."""
+    """Return True if a log is older than requested and than the settings keep."""
     return (today - day).days > max(days, retention)

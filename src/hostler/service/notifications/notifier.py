@@ -192,7 +192,7 @@ class Notifier:
             self._thread.join(timeout)
         return not self._thread.is_alive()
 
-    def look(self) -> float | None:
+    def send_due(self) -> float | None:
         """Queue what is new, make the calls that are due; in how many seconds to look again."""
         self._queue()
         with self._store.read() as tx:
@@ -217,7 +217,7 @@ class Notifier:
 
     def _looked(self) -> float | None:
         try:
-            return self.look()
+            return self.send_due()
         except Exception as error:  # a busy database, a missing file, a defect: calls go on later
             self._troubled(error)
             return ERROR_PAUSE_SECONDS

@@ -44,7 +44,7 @@ from hostler.service.operator_commands.targets import (
 from hostler.service.scheduling.explain import ExplainInputs, explain_task
 from hostler.service.scheduling.gates import read_disk_space
 from hostler.service.scheduling.placement import paused_text
-from hostler.service.tasks.summary import UNFINISHED_STATES, state_text
+from hostler.service.tasks.summary import UNFINISHED_STATES
 from hostler.store.operator import (
     CommandRow,
     CommandStatus,
@@ -58,6 +58,7 @@ from hostler.store.operator import (
 )
 from hostler.store.tasks import Task, TaskState, require_task, tasks_in
 from hostler.store.transaction import Transaction, age
+from hostler.task_states import state_text
 from hostler.telemetry import names
 from hostler.telemetry.logs import EventLog
 from hostler.workflows import commands
@@ -89,17 +90,17 @@ def _show_status(tx: Transaction, post: CommandContext, _command: CommandRow) ->
 
 
 def _show_why(tx: Transaction, post: CommandContext, command: CommandRow) -> str:
-    house = post.house
-    policy = read_policy(house.home, house.settings)
-    inquiry = ExplainInputs(
-        house.store,
-        house.settings,
+    app = post.app
+    policy = read_policy(app.home, app.settings)
+    inputs = ExplainInputs(
+        app.store,
+        app.settings,
         policy,
         read_host(),
-        read_presence(house.home),
-        read_disk_space(house.home),
+        read_presence(app.home),
+        read_disk_space(app.home),
     )
-    return render_why(explain_task(tx, inquiry, find_thread_task(tx, post, command)))
+    return render_why(explain_task(tx, inputs, find_thread_task(tx, post, command)))
 
 
 # -- what changes rows ------------------------------------------------------------------------
@@ -141,7 +142,7 @@ def _request_restart(tx: Transaction, _post: CommandContext, command: CommandRow
 def _pause_reason(tx: Transaction, post: CommandContext) -> str:
     """What holds the repository back; empty: nothing does."""
     project = post.watch.project
-    in_settings = post.house.settings.repo[project].paused
+    in_settings = post.app.settings.repo[project].paused
     return paused_text(project, all_pauses(tx), in_settings=in_settings)
 
 
@@ -149,7 +150,7 @@ def _pause_reason(tx: Transaction, post: CommandContext) -> str:
 
 
 def _unblock_pull(post: CommandContext, command: CommandRow) -> None:
-    store = post.house.store
+    store = post.app.store
     with store.read() as tx:
         task = find_pull_task(tx, post, command)
     if task.state is not TaskState.BLOCKED:
@@ -158,7 +159,7 @@ def _unblock_pull(post: CommandContext, command: CommandRow) -> None:
 
 
 def _resume_task(post: CommandContext, command: CommandRow) -> None:
-    store = post.house.store
+    store = post.app.store
     with store.read() as tx:
         number, task = find_target_pull(tx, post, command)
     if number is None:
@@ -175,7 +176,7 @@ def _resume_task(post: CommandContext, command: CommandRow) -> None:
 
 
 def _build_resume_request(post: CommandContext, command: CommandRow, what: str) -> ResumeRequest:
-    back = post.house.settings.runtime.comment_fetch_safe_backfill_seconds
+    back = post.app.settings.runtime.comment_fetch_safe_backfill_seconds
 
     def noted(tx: Transaction, task: Task) -> None:
         text = f"{render_changed(what, [task])} It is {state_text(task)}."
@@ -216,12 +217,12 @@ class CommandExecutor:
 
     def __init__(self, post: CommandContext, log: EventLog | None = None) -> None:
         self._post = post
-        self._store = post.house.store
+        self._store = post.app.store
         self._log = log
         # Where the database stood when no command waited; None: look again.
         self._idle: int | None = None
 
-    def obey(self, taken: ProcessResult | None = None) -> list[CommandRow]:
+    def execute_pending(self, taken: ProcessResult | None = None) -> list[CommandRow]:
         """Carry out every command that waits, those of a look among them; what was tried."""
         self._tell_heard(taken or ProcessResult())
         mark = self._store.change_mark()

@@ -16,8 +16,8 @@ from hostler.service.scheduling.admission import GOVERNOR_GATES
 from hostler.service.scheduling.explain import TURN_GATE, Explanation
 from hostler.service.scheduling.gates import HomeGate
 from hostler.service.snapshot.activity import NEEDS_PERSON_STATES
-from hostler.service.tasks.summary import state_text
 from hostler.store.tasks import Task, TaskState
+from hostler.task_states import state_text
 from hostler.workflows.commands import CommandRefused
 from hostler.workflows.resume import NotResumed
 
@@ -99,15 +99,15 @@ def _why_lines(found: Explanation) -> Iterator[str]:
     if found.next is not None:
         yield f"- why: {_quote(found.next.what)}"
         yield f"- then: {_quote(found.next.then or 'Wait.')}"
-    elif found.held is None:
+    elif found.denial is None:
         yield "- Nothing holds it: it starts now."
     else:
-        yield f"- gate: `{found.held.gate}`"
-        told = PUBLIC_GATE_TEXTS.get(found.held.gate)
-        yield f"- why: {_quote(told or found.held.why or found.task.reason)}"
-        until = found.held.until
+        yield f"- gate: `{found.denial.gate}`"
+        told = PUBLIC_GATE_TEXTS.get(found.denial.gate)
+        yield f"- why: {_quote(told or found.denial.why or found.task.reason)}"
+        until = found.denial.until
         yield f"- opens: {f'{until:%Y-%m-%d %H:%M} UTC' if until else 'not known'}"
-        remedy = PUBLIC_REMEDY if told else found.held.remedy
+        remedy = PUBLIC_REMEDY if told else found.denial.remedy
         yield f"- do: {_quote(remedy or 'Wait.')}"
 
 

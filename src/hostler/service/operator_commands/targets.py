@@ -24,15 +24,15 @@ class CommandNotApplicable(HostlerError):
 
 @dataclass(frozen=True, slots=True)
 class CommandContext:
-    """Where commands are carried out: the house, and one of its repositories."""
+    """Where commands are carried out: the app, and one of its repositories."""
 
-    house: AppContext
+    app: AppContext
     watch: RepoPolicy
 
     @property
     def forge(self) -> Forge:
         """The repository on GitHub."""
-        return self.house.hub.repo(self.watch.repo)
+        return self.app.hub.repo(self.watch.repo)
 
 
 def find_thread_task(tx: Transaction, post: CommandContext, command: CommandRow) -> Task:

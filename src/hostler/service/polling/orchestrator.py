@@ -19,89 +19,89 @@ T = TypeVar("T")
 
 
 class ThreadPools:
-    """Each kind has its own threads, so that none keeps another waiting."""
+    """Thread pools for polls, slow polls and maintenance, so that none delays another."""
 
     def __init__(self) -> None:
         self._looks = ThreadPoolExecutor(POLL_THREADS, thread_name_prefix="look")
         self._slow = ThreadPoolExecutor(SLOW_POLL_THREADS, thread_name_prefix="slow-look")
-        self.chores = ThreadPoolExecutor(_MAINTENANCE_THREADS, thread_name_prefix="chore")
+        self.maintenance = ThreadPoolExecutor(_MAINTENANCE_THREADS, thread_name_prefix="chore")
 
-    def look(self, act: Callable[[], T], *, slow: bool) -> Future[T]:
-        """Look at a repository; at one that hung the last time, where it delays only its like."""
+    def submit_poll(self, act: Callable[[], T], *, slow: bool) -> Future[T]:
+        """Run a poll on a thread. Slow polls have their own threads."""
         return (self._slow if slow else self._looks).submit(act)
 
     def close(self) -> None:
-        """Begin nothing any more; nobody is waited for."""
-        for lane in (self._looks, self._slow, self.chores):
+        """Stop without waiting for running work."""
+        for lane in (self._looks, self._slow, self.maintenance):
             lane.shutdown(wait=False, cancel_futures=True)
 
 
 MAX_BACK_OFF_SECONDS = 600.0
-# GitHub's hour: no budget is spent for longer.
+# GitHub's rate limits are per hour.
 MAX_BUDGET_PAUSE_SECONDS = 3600.0
-# Whose look takes longer hangs, and is looked at where it delays only its like.
+# A repository whose last poll took longer is polled on the threads for slow polls.
 _SLOW_POLL_SECONDS = 5.0
-# Of the interval: the least pause after a look that took longer than that.
+# Minimum pause after a long poll, as a share of the interval.
 _MIN_PAUSE_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedPoll:
-    """A look that is over: what it found, or what went wrong (and for how many looks now)."""
+    """The result of a poll. `failures` counts failed polls in a row."""
 
     project: str
     watch: RepoPolicy
     found: PollResult | None
     error: Exception | None = None
     failures: int = 0
-    # Our own budget cut it short: GitHub refused nothing, but not all was seen.
+    # Hostler's own request budget ended the poll early; GitHub denied nothing.
     held: bool = False
-    # From when it was due to now.
+    # Seconds from when the poll was due until it ended.
     lag: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class TimedPoll:
-    """What a look found, and how long it took; waiting for a thread is no part of it."""
+    """The result and duration of a poll, without the wait for a thread."""
 
     found: PollResult
     seconds: float
 
 
 class FinishedWorkReaper(Protocol):
-    """The workers of all repositories."""
+    """A worker pool that forgets finished jobs."""
 
     def reap(self, project: str) -> int:
-        """Count finished futures of a project no more; how many there were."""
+        """Forget finished jobs of a project; return their number."""
         ...
 
 
 class SupportsPoll(Protocol):
-    """Who looks at one repository."""
+    """Polls one repository."""
 
     @property
     def watch(self) -> RepoPolicy: ...
-    def look(self) -> PollResult: ...
+    def poll(self) -> PollResult: ...
     def stretch(self) -> float: ...
 
 
 class PollExecutor(Protocol):
-    """Where looks take their time."""
+    """Runs polls on threads."""
 
-    def look(self, act: Callable[[], TimedPoll], *, slow: bool) -> Future[TimedPoll]: ...
+    def submit_poll(self, act: Callable[[], TimedPoll], *, slow: bool) -> Future[TimedPoll]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class PollSchedule:
-    """How often it is looked at; `by_turns`: whenever it is called."""
+    """The interval of polls. With `round_robin`, a repository is polled only when it is called."""
 
     interval: float
-    by_turns: bool = False
+    round_robin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PollDeps:
-    """Whom all repositories share. `wake`: have another turn; `enqueue`: start what has a place."""
+    """What all repositories share. `wake` triggers an iteration, `enqueue` starts waiting tasks."""
 
     threads: PollExecutor
     wake: Callable[[], None]
@@ -109,105 +109,105 @@ class PollDeps:
 
 
 class RepoOrchestrator:
-    """Lives as long as its repository is watched. `poll_once` never waits."""
+    """Schedules the polls of one repository. `poll_once` never blocks."""
 
     def __init__(
-        self, looker: SupportsPoll, rhythm: PollSchedule, staff: PollDeps, clock: Clock
+        self, poller: SupportsPoll, schedule: PollSchedule, deps: PollDeps, clock: Clock
     ) -> None:
-        self.project = looker.watch.project
-        self.watch = looker.watch
-        self.rhythm = rhythm
-        self._looker = looker
-        self._staff = staff
+        self.project = poller.watch.project
+        self.watch = poller.watch
+        self.schedule = schedule
+        self._poller = poller
+        self._deps = deps
         self._clock = clock
-        self._looking: Future[TimedPoll] | None = None
+        self._poll: Future[TimedPoll] | None = None
         self._begun = self._due = self._was_due = clock.monotonic()
-        # Since when somebody wants a look at once.
+        # When an immediate poll was requested.
         self._asked: float | None = None
         self._slow = False
         self._failures = 0
         self._held = False
-        # How many looks are over, well or not.
-        self.looks_over = 0
+        # Number of polls that have ended, successful or not.
+        self.finished_polls = 0
 
     def poll_once(
         self, pool: FinishedWorkReaper, *, allow_enqueue: bool = True
     ) -> FinishedPoll | None:
-        """Reap, take up a look that is over, begin one that is due, enqueue; then return."""
+        """Reap, process a finished poll, start a due one, and enqueue."""
         pool.reap(self.project)
         over = self._collect()
-        if self._looking is None and self._is_due():
+        if self._poll is None and self._is_due():
             self._begin()
         if allow_enqueue:
-            self._staff.enqueue()
+            self._deps.enqueue()
         return over
 
     def seconds_left(self) -> float | None:
-        """Until the next look is due; None while nobody but an event leads to one."""
-        if self._looking is not None:
+        """Return in how many seconds a poll is due; None: after an event."""
+        if self._poll is not None:
             return None
         if self._asked is not None:
             return 0.0
-        return None if self.rhythm.by_turns else max(self._due - self._clock.monotonic(), 0.0)
+        return None if self.schedule.round_robin else max(self._due - self._clock.monotonic(), 0.0)
 
-    def hasten(self) -> None:
-        """Look again at once; after the look that is under way, if there is one."""
+    def poll_soon(self) -> None:
+        """Poll as soon as the running poll, if any, has ended."""
         if self._asked is None:
             self._asked = self._clock.monotonic()
 
     def waiting(self) -> float:
-        """For how long a look has been due that is not over."""
-        if self._looking is None and not self._is_due():
+        """Return for how many seconds a poll has been due that has not ended."""
+        if self._poll is None and not self._is_due():
             return 0.0
-        due = self._was_due if self._looking is not None else self._due_since()
+        due = self._was_due if self._poll is not None else self._due_since()
         return max(self._clock.monotonic() - due, 0.0)
 
     @property
-    def unread(self) -> bool:
-        """Whether its last look went wrong, or was cut short by our own budget."""
+    def is_incomplete(self) -> bool:
+        """Whether the last poll failed or was ended early by the request budget."""
         return self._failures > 0 or self._held
 
-    def can_look(self) -> bool:
-        """Whether its turn would be of use: no look is under way, and it does not back off."""
-        return self._looking is None and self._clock.monotonic() >= self._due
+    def can_poll(self) -> bool:
+        """Return True if no poll is running and no back-off is active."""
+        return self._poll is None and self._clock.monotonic() >= self._due
 
-    def succeed(self, before: RepoOrchestrator) -> None:
-        """Go on for the one that watched this repository by the settings before."""
-        self._looking, self._begun = before._looking, before._begun
+    def take_over_from(self, before: RepoOrchestrator) -> None:
+        """Continue for the orchestrator that was built from earlier settings."""
+        self._poll, self._begun = before._poll, before._begun
         self._was_due = before._was_due
         self._slow, self._failures, self._held = before._slow, before._failures, before._held
-        self.looks_over = before.looks_over
+        self.finished_polls = before.finished_polls
         if self.watch == before.watch:
             self._due, self._asked = before._due, before._asked
-        if before._looking is not None:
-            before._looking.add_done_callback(lambda _: self._staff.wake())
+        if before._poll is not None:
+            before._poll.add_done_callback(lambda _: self._deps.wake())
 
     def _is_due(self) -> bool:
         if self._asked is not None:
             return True
-        return not self.rhythm.by_turns and self._clock.monotonic() >= self._due
+        return not self.schedule.round_robin and self._clock.monotonic() >= self._due
 
     def _due_since(self) -> float:
-        """When the look that is due came to be so: by its time, or by somebody's wish."""
-        own = None if self.rhythm.by_turns else self._due
+        """Return when the due poll became due: by its interval or by request."""
+        own = None if self.schedule.round_robin else self._due
         return min(one for one in (self._asked, own) if one is not None)
 
     def _begin(self) -> None:
         self._was_due, self._asked = self._due_since(), None
         self._begun = self._clock.monotonic()
-        self._looking = self._staff.threads.look(self._look, slow=self._slow)
-        self._looking.add_done_callback(lambda _: self._staff.wake())
+        self._poll = self._deps.threads.submit_poll(self._timed_poll, slow=self._slow)
+        self._poll.add_done_callback(lambda _: self._deps.wake())
 
-    def _look(self) -> TimedPoll:
-        """On a thread of its own."""
+    def _timed_poll(self) -> TimedPoll:
+        """Poll and measure, on a poll thread."""
         begun = self._clock.monotonic()
-        return TimedPoll(self._looker.look(), self._clock.monotonic() - begun)
+        return TimedPoll(self._poller.poll(), self._clock.monotonic() - begun)
 
     def _collect(self) -> FinishedPoll | None:
-        if self._looking is None or not self._looking.done():
+        if self._poll is None or not self._poll.done():
             return None
-        done, self._looking = self._looking, None
-        self.looks_over += 1
+        done, self._poll = self._poll, None
+        self.finished_polls += 1
         lag = max(self._clock.monotonic() - self._was_due, 0.0)
         return replace(self._over(done), lag=lag)
 
@@ -221,43 +221,43 @@ class RepoOrchestrator:
         self._slow = done.result().seconds > _SLOW_POLL_SECONDS
         if found.error is not None:
             return self._failed(found, found.error)
-        self._failures, self._held, self._due = 0, False, self._next_look()
+        self._failures, self._held, self._due = 0, False, self._next_due()
         return FinishedPoll(self.project, self.watch, found)
 
-    def _next_look(self) -> float:
-        """One interval after the last began; where looks take long, a pause lies between."""
-        now, rhythm = self._clock.monotonic(), self.rhythm
-        if rhythm.by_turns:
+    def _next_due(self) -> float:
+        """Return when the next poll is due: an interval after the last start, or after a pause."""
+        now, schedule = self._clock.monotonic(), self.schedule
+        if schedule.round_robin:
             return now
-        interval = rhythm.interval * self._looker.stretch()
+        interval = schedule.interval * self._poller.stretch()
         return max(self._begun + interval, now + _MIN_PAUSE_SHARE * interval)
 
     def _failed(self, found: PollResult | None, error: Exception) -> FinishedPoll:
-        """Look again later; what was heard all the same is told."""
+        """Back off after a failed poll; report what was received all the same."""
         if (wait := own_budget_pause(error, self._clock.now())) is not None:
             self._held, self._due = True, self._clock.monotonic() + wait
             return FinishedPoll(self.project, self.watch, found, error, held=True)
         self._held = False
         if found is not None and found.partly:
-            # One list that fails, for weeks maybe, makes nobody deaf to the others.
-            self._failures, self._due = self._failures + 1, self._next_look()
+            # One failing list must not delay the others.
+            self._failures, self._due = self._failures + 1, self._next_due()
             return FinishedPoll(self.project, self.watch, found, error, self._failures)
         self._failures, self._slow = self._failures + 1, True
-        interval = self.rhythm.interval * self._looker.stretch()
+        interval = self.schedule.interval * self._poller.stretch()
         pause = back_off_seconds(interval, self._failures, error, self._clock.now())
         self._due = self._clock.monotonic() + pause
         return FinishedPoll(self.project, self.watch, found, error, self._failures)
 
 
 def back_off_seconds(interval: float, failures: int, error: Exception, now: datetime) -> float:
-    """How long to leave a repository alone: as long as GitHub says, or twice the last time."""
+    """Return the pause after failed polls: as long as GitHub says, or doubled each time."""
     until = getattr(error, "until", None) if isinstance(error, HostlerError) else None
     told = (until - now).total_seconds() if isinstance(until, datetime) else 0.0
     return max(told, backoff(failures - 1, interval, max(MAX_BACK_OFF_SECONDS, interval)))
 
 
 def own_budget_pause(error: Exception, now: datetime) -> float | None:
-    """How long our own budget holds a look back, which is no failure; None: it is one."""
+    """Return the pause if the request budget ended the poll; None: it is a failure."""
     cause = poll_error_cause(error)
     if not isinstance(cause, RateLimited) or cause.status:
         return None
@@ -265,18 +265,18 @@ def own_budget_pause(error: Exception, now: datetime) -> float | None:
 
 
 def poll_error_cause(error: Exception) -> Exception:
-    """What lies behind a failed look."""
+    """Return the cause of a failed poll."""
     return error.cause if isinstance(error, GitHubPollingError) else error
 
 
 def next_in_rotation(names: Sequence[str], last: str | None, able: Collection[str]) -> str | None:
-    """The first after the last one that can be looked at now; the last itself if no other can."""
+    """Return the next name after `last` that can be polled; `last` itself if no other can."""
     after = names.index(last) + 1 if last in names else 0
     return next((name for name in (*names[after:], *names[:after]) if name in able), None)
 
 
 class RoundRobinSchedule:
-    """Calls one repository per interval. Where each has its own interval, it calls nobody."""
+    """Polls one repository per interval, in turn. Inactive if each has its own interval."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -284,20 +284,20 @@ class RoundRobinSchedule:
         self._last: str | None = None
 
     def call(self, orchestrators: Sequence[RepoOrchestrator]) -> None:
-        """Let the next one look, if it is time."""
-        taking = [one for one in orchestrators if one.rhythm.by_turns]
+        """Trigger the next poll if it is due."""
+        taking = [one for one in orchestrators if one.schedule.round_robin]
         now = self._clock.monotonic()
         if not taking or now < self._due:
             return
-        self._due = now + taking[0].rhythm.interval
-        able = {one.project: one for one in taking if one.can_look()}
+        self._due = now + taking[0].schedule.interval
+        able = {one.project: one for one in taking if one.can_poll()}
         chosen = next_in_rotation([one.project for one in taking], self._last, able)
         if chosen is not None:
             self._last = chosen
-            able[chosen].hasten()
+            able[chosen].poll_soon()
 
     def seconds_left(self, orchestrators: Sequence[RepoOrchestrator]) -> float | None:
-        """Until the next call; None if nobody takes turns."""
-        if not any(one.rhythm.by_turns for one in orchestrators):
+        """Return in how many seconds a poll is due; None if this schedule is inactive."""
+        if not any(one.schedule.round_robin for one in orchestrators):
             return None
         return max(self._due - self._clock.monotonic(), 0.0)

@@ -16,7 +16,7 @@ from hostler.intake.model import EVENT_KINDS
 from hostler.intake.process import ProcessResult
 from hostler.intake.repo_policy import RepoPolicy, build_repo_policy
 from hostler.model import RepoName
-from hostler.service.context import AppContext, StepObserver, ignore_step
+from hostler.service.context import AppContext, StepHook, ignore_step
 from hostler.service.operator_commands.executor import CommandExecutor
 from hostler.service.operator_commands.targets import CommandContext
 from hostler.service.repositories import RepoContexts
@@ -29,63 +29,63 @@ from hostler.workflows.ingest import ingest_events, refresh_dependencies
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """What one look at a repository came to."""
+    """The result of one poll."""
 
     scanned: ScanResult = field(default_factory=ScanResult)
     taken: ProcessResult = field(default_factory=ProcessResult)
-    # Some of it could not be read, or all of it.
+    # Set if some or all of it could not be read.
     error: GitHubPollingError | None = None
 
     @property
     def partly(self) -> bool:
-        """Whether it failed, but not as a whole."""
+        """Whether only some of it failed."""
         return self.error is not None and self.scanned.error is not None
 
 
 class RepoPoller:
-    """Looks at one repository; never twice at the same time."""
+    """Polls one repository. Polls of one repository never overlap."""
 
     def __init__(
         self,
-        house: AppContext,
-        desks: RepoContexts,
+        app: AppContext,
+        repo_contexts: RepoContexts,
         watch: RepoPolicy,
         window: PollWindow,
-        observe: StepObserver = ignore_step,
+        observe: StepHook = ignore_step,
         log: EventLog | None = None,
     ) -> None:
         self.watch = watch
-        self._house = house
-        self._desks = desks
+        self._app = app
+        self._repo_contexts = repo_contexts
         self._observe = observe
-        self._poller = Poller(self._tap(window, log), _build_poll_plan(house, watch.project))
-        self._operator = CommandExecutor(CommandContext(house, watch), log)
-        # Where the database stood when nothing was worth a look; None: look again.
+        self._poller = Poller(self._tap(window, log), _build_poll_plan(app, watch.project))
+        self._operator = CommandExecutor(CommandContext(app, watch), log)
+        # The change mark at which the inbox was empty; None: read it again.
         self._heard: int | None = None
         self._active = False
 
     @property
     def forge(self) -> Forge:
         """The repository on GitHub."""
-        return self._house.hub.repo(self.watch.repo)
+        return self._app.hub.repo(self.watch.repo)
 
-    def look(self) -> PollResult:
-        """One look. What could be heard is heard, whatever GitHub does not tell now."""
-        project, house = self.watch.project, self._house
-        self._desks.of(project)
+    def poll(self) -> PollResult:
+        """Poll once. Received events are processed even if some requests fail."""
+        project, app = self.watch.project, self._app
+        self._repo_contexts.of(project)
         scanned, error = self._polled()
         self._observe("scanned", project)
         taken = self._take_in()
         self._observe("heard", project)
-        self._operator.obey(taken)
-        others = [RepoName(repo.owner, repo.name) for repo in house.settings.repo.values()]
+        self._operator.execute_pending(taken)
+        others = [RepoName(repo.owner, repo.name) for repo in app.settings.repo.values()]
         if error is None:
-            refresh_dependencies(house.store, house.hub.repo, self.watch, others)
+            refresh_dependencies(app.store, app.hub.repo, self.watch, others)
         return PollResult(scanned, taken, error)
 
     def stretch(self) -> float:
-        """By how much the pause to the next look is longer: where GitHub's limits are near."""
-        return poll_stretch(self._house.hub, self.watch.repo, active=self._active)
+        """Return the factor for the pause to the next poll: above 1 near GitHub's limits."""
+        return poll_stretch(self._app.hub, self.watch.repo, active=self._active)
 
     def _polled(self) -> tuple[ScanResult, GitHubPollingError | None]:
         try:
@@ -96,9 +96,9 @@ class RepoPoller:
         return scanned, scanned.error
 
     def _take_in(self) -> ProcessResult:
-        """Hear what is in the inbox, if anything there is worth a look."""
-        store = self._house.store
-        # Before the look: whatever is committed meanwhile, by whomever, leads to another one.
+        """Process the inbox, if it has events."""
+        store = self._app.store
+        # Read the mark first: a commit during the read leads to another one.
         mark = store.change_mark()
         if self._heard == mark:
             return ProcessResult()
@@ -108,10 +108,10 @@ class RepoPoller:
         return ingest_events(store, self.forge, self.watch) if waiting else ProcessResult()
 
     def _tap(self, window: PollWindow, log: EventLog | None) -> PollContext:
-        house = self._house
-        interval = float(house.settings.runtime.poll_interval_seconds)
+        app = self._app
+        interval = float(app.settings.runtime.poll_interval_seconds)
         return PollContext(
-            house.store,
+            app.store,
             self.forge,
             self.watch.repo,
             window,
@@ -123,23 +123,23 @@ class RepoPoller:
 
 
 class PollBudget(Protocol):
-    """Who knows how much of GitHub's limits is left."""
+    """Knows how much of GitHub's limits is left."""
 
     def stretch(self, active: bool, repo: RepoName | None = None) -> float:
-        """By how much to stretch the pause between two looks at a repository, at least 1."""
+        """Return the factor for the pause between two polls, at least 1."""
         ...
 
 
 def poll_stretch(hub: object, repo: RepoName, *, active: bool) -> float:
-    """By how much a look waits longer, if the hub keeps a budget."""
+    """Return the factor for the pause, 1 if the hub has no request budget."""
     budget: PollBudget | None = getattr(hub, "budget", None)
     return 1.0 if budget is None else max(budget.stretch(active, repo), 1.0)
 
 
-def _build_poll_plan(house: AppContext, project: str) -> PollPlan:
-    """How a repository is polled, by the settings."""
-    runtime, github = house.settings.runtime, house.settings.github
-    repo = house.settings.repo[project]
+def _build_poll_plan(app: AppContext, project: str) -> PollPlan:
+    """Return how the settings want a repository to be polled."""
+    runtime, github = app.settings.runtime, app.settings.github
+    repo = app.settings.repo[project]
     return PollPlan(
         feeds=runtime.feeds,
         incremental=runtime.enable_incremental_comment_fetch,
@@ -149,11 +149,11 @@ def _build_poll_plan(house: AppContext, project: str) -> PollPlan:
     )
 
 
-def preview_repository(house: AppContext, project: str) -> list[IssuePreview]:
-    """The decisions about all open issues of a repository. Writes nothing."""
-    repo = house.settings.repo[project]
+def preview_repository(app: AppContext, project: str) -> list[IssuePreview]:
+    """Return the decisions about all open issues of a repository. Writes nothing."""
+    repo = app.settings.repo[project]
     looked = fetch_open_issues(
-        house.hub.repo(RepoName(repo.owner, repo.name)), eyes := build_repo_policy(project, repo)
+        app.hub.repo(RepoName(repo.owner, repo.name)), eyes := build_repo_policy(project, repo)
     )
-    with house.store.read() as tx:
+    with app.store.read() as tx:
         return preview_issues(tx, eyes, looked)

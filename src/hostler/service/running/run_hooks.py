@@ -16,7 +16,7 @@ from hostler.model import EPOCH
 from hostler.runs import RunPlan, require_newest, verdict_of
 from hostler.runs.outcome import NEVER_STARTED, ProviderSignals
 from hostler.runs.states import FenceLost, NotLaunched, RunError
-from hostler.service.context import AppContext, StepObserver, ignore_step
+from hostler.service.context import AppContext, StepHook, ignore_step
 from hostler.service.repositories import RepoContexts
 from hostler.service.running.budgets import BudgetReporter, BudgetUsage
 from hostler.service.running.bus_messages import BusNotifier, QuestionForwarder
@@ -95,7 +95,7 @@ class RunHooks:
         notifier: BusNotifier,
         questions: QuestionForwarder,
         *,
-        observe: StepObserver = ignore_step,
+        observe: StepHook = ignore_step,
         on_defect: Callable[[Exception], None] = lambda _: None,
         on_budget: Callable[[str, BudgetUsage], None] = lambda _task, _usage: None,
         on_prompt_problem: Callable[[str, str], None] = lambda _repo, _why: None,

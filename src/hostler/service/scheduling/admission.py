@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from hostler.config.settings import Budget, Settings
-from hostler.governor.gates import Gate as GovernorGate
+from hostler.governor.gate_info import POOL_GATES
 from hostler.governor.gates import LeaseDenied, LeaseRequest
 from hostler.governor.holders import HostView
 from hostler.governor.leases import acquire, preview, reacquire
@@ -19,6 +19,7 @@ from hostler.service.running.budgets import budgets_of_task, find_used_up, read_
 from hostler.service.scheduling.gates import (
     BEFORE_WORKERS,
     DISK_FULL_REMEDY,
+    HOME_GATES,
     WAITING_STATES,
     AdmissionChoice,
     AdmissionSnapshot,
@@ -45,27 +46,27 @@ from hostler.telemetry.names import QUEUED_RUNS
 from hostler.workflows.commands import is_in_tree
 from hostler.workflows.turns import begin_turn, load_turn_input, resume_finishing, turn_kind
 
-# Told how many more (or fewer) wait than before.
+# Called with the change of the number of tasks that wait for a run slot.
 WaitingRunHook = Callable[[int], None]
 
 
 class QueuedRuns:
-    """Tasks that only a run slot holds back."""
+    """The number of tasks that only the limit of runs holds back."""
 
     def __init__(self) -> None:
         self._waiting = 0
         self._hook: WaitingRunHook | None = None
 
     def set_waiting_run_hook(self, hook: WaitingRunHook | None) -> None:
-        """Have each change told; None: to nobody."""
+        """Set the function that is called with each change; None removes it."""
         self._hook = hook
 
     def count(self, waiting: int) -> None:
-        """So many wait now."""
+        """Set the number."""
         self._set(waiting)
 
     def clear(self) -> None:
-        """Nobody waits here any more: the service leaves."""
+        """Set the number to 0, when the service shuts down."""
         self._set(0)
 
     def _set(self, waiting: int) -> None:
@@ -75,19 +76,21 @@ class QueuedRuns:
             self._hook(change)
 
 
-# Gates that stand behind all of ours.
-GOVERNOR_GATES = frozenset(gate.value for gate in GovernorGate)
-# Those that open without anybody's word, or a commit.
-UNANNOUNCED_GATES = GOVERNOR_GATES | {HomeGate.DISK.value}
-# The gates, the task's rows and the writes that tell people.
+# Gates of the pool; they are evaluated after all gates of the home.
+GOVERNOR_GATES = frozenset(gate.name for gate in POOL_GATES)
+# The gates, the rows of the task, and the writes that report it.
 ADMISSION_SCOPES = ("admission", "outbox", "tasks")
+# How often gates that open without a commit are checked again: processes end, memory and disk
+# space become free, operators change files.
+RECHECK_SECONDS = 2.0
+_POLLED_GATES = {gate.name for gate in (*HOME_GATES, *POOL_GATES) if gate.is_polled}
 
 
 @dataclass(frozen=True, slots=True)
 class AdmittedTask:
-    """A task that has begun. Without a run, only our own part is left to do.
+    """A task that has begun. Without a run, it only needs to be finished.
 
-    `back`: the run is not new, it has its lent place again. `cleared`: what it waited for became
+    `back`: the run is not new but has its released slot again. `cleared`: its dependencies became
     ready just now.
     """
 
@@ -98,154 +101,208 @@ class AdmittedTask:
 
 
 def allow_starts(_tx: Transaction) -> str:
-    """Work may begin."""
+    """Return no reason against starts."""
     return ""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionDeps:
-    """What admission stands on.
+    """What admission reads.
 
-    `ready`: projects that were reached; `look`: this machine now; `closed`: why nothing begins;
-    `rooms`: the disks that are written to.
+    `ready` returns the projects that were reached, `read_host` the state of this machine,
+    `drain_reason` why nothing starts, `read_disks` the disks of the home.
     """
 
     store: Store
     settings: Settings
     policy: Callable[[], Policy]
     ready: Callable[[], Collection[str]]
-    look: Callable[[], HostView]
-    closed: Callable[[Transaction], str] = allow_starts
-    rooms: Callable[[], tuple[DiskSpace, ...]] = tuple
+    read_host: Callable[[], HostView]
+    drain_reason: Callable[[Transaction], str] = allow_starts
+    read_disks: Callable[[], tuple[DiskSpace, ...]] = tuple
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionEvaluation:
-    """What one look at the rows showed. `back`: somebody wants a lent place again."""
+    """A snapshot and the choice from it. `back`: a run wants its released slot again."""
 
-    yard: AdmissionSnapshot
+    snapshot: AdmissionSnapshot
     choice: AdmissionChoice
     back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NextWakeup:
-    """When the first gate opens by itself; `governed`: one may open without anybody's word.
+    """When to evaluate again if nothing is committed.
 
-    Other processes end, memory becomes free, and an operator changes a file: none of it commits.
+    `opens`: when the first gate opens. `recheck_seconds`: how soon a gate may open unannounced.
     """
 
     opens: datetime | None = None
-    governed: bool = False
+    recheck_seconds: float | None = None
 
 
 class Admission:
-    """Admits tasks one by one. `only`: just these, and what comes from them."""
+    """Starts tasks whose gates are open. `only` limits it to these tasks and their children."""
 
     def __init__(
         self,
-        office: AdmissionDeps,
+        deps: AdmissionDeps,
         only: Collection[str] | None = None,
         queued: QueuedRuns | None = None,
     ) -> None:
-        self.office = office
+        self.deps = deps
         self._only = only
         self.queued = queued or QueuedRuns()
 
-    def survey(self) -> AdmissionEvaluation:
-        """Who would start now, what holds the others, and what is wanted: one look at the rows."""
-        here, policy = self.office.look(), self.office.policy()
-        with self.office.store.read() as tx:
+    def evaluate(self) -> AdmissionEvaluation:
+        """Evaluate the gates of all waiting tasks in one read transaction."""
+        host, policy = self.deps.read_host(), self.deps.policy()
+        with self.deps.store.read() as tx:
             runs = open_runs(tx)
-            yard = self.yard(tx, runs)
-            choice = self.choose(tx, yard, policy, here)
-            back = any(run.slot_requested_at for run in runs)
-        return AdmissionEvaluation(yard, choice, back)
+            snapshot = self.read_snapshot(tx, runs)
+            choice = self.choose(tx, snapshot, policy, host)
+        return AdmissionEvaluation(snapshot, choice, _wants_slot_back(runs))
 
-    def next(self, seen: AdmissionEvaluation | None = None) -> AdmittedTask | None:
-        """Admit whoever is next; None if nobody can start now."""
-        seen = seen or self.survey()
-        # Most turns find nothing: they should not take the write lock.
-        if seen.choice.task is None and not seen.back:
-            return None
-        here, policy = self.office.look(), self.office.policy()
-        with self.office.store.write(*ADMISSION_SCOPES) as tx:
-            runs = open_runs(tx)
-            yard = self.yard(tx, runs)
-            granted = self._back(tx, yard, runs, policy, here) or self._new(tx, yard, policy, here)
-            if granted is not None:
-                take_turn(tx, granted.task.project, self._weight(granted.task.project))
-        return granted
+    def admit(
+        self, evaluation: AdmissionEvaluation, acquire_worker: Callable[[], bool]
+    ) -> tuple[list[AdmittedTask], AdmissionEvaluation]:
+        """Start tasks while gates and workers allow it, all in one transaction.
 
-    def note_gates(self, seen: AdmissionEvaluation, full: GateDenial | None) -> NextWakeup:
-        """Store which gate holds whom, where that has changed; what is to be expected.
-
-        `full`: no worker is free.
+        Returns the started tasks and the evaluation after them. `acquire_worker` is called once
+        per start; if this raises, no start is stored and the caller releases the workers.
         """
-        found = denying_gates(seen, full)
-        self.queued.count(count_queued_runs(seen.yard))
-        waiting = {task.id: task for task in seen.yard.waiting}
+        # Most passes start nothing and need no write lock.
+        if (evaluation.choice.task is None and not evaluation.back) or not acquire_worker():
+            return [], evaluation
+        host, policy = self.deps.read_host(), self.deps.policy()
+        admitted: list[AdmittedTask] = []
+        has_worker = True
+        with self.deps.store.write(*ADMISSION_SCOPES) as tx:
+            runs = open_runs(tx)
+            # Read again: another process may have committed since the evaluation.
+            snapshot = self.read_snapshot(tx, runs)
+            while has_worker:
+                started = self._start_next(tx, snapshot, runs, policy, host)
+                if started is None:
+                    break
+                admitted.append(started)
+                take_turn(tx, started.task.project, self._weight(started.task.project))
+                if started.back:
+                    runs = open_runs(tx)
+                    snapshot = self.read_snapshot(tx, runs)
+                else:
+                    snapshot = snapshot_after_start(snapshot, started, last_turns(tx))
+                has_worker = acquire_worker()
+            choice = self.choose(tx, snapshot, policy, host)
+        return admitted, AdmissionEvaluation(snapshot, choice, _wants_slot_back(runs))
+
+    def admit_next(self) -> AdmittedTask | None:
+        """Start one task, if one can start."""
+        workers = iter((True,))
+        admitted, _ = self.admit(self.evaluate(), lambda: next(workers, False))
+        return admitted[0] if admitted else None
+
+    def note_gates(
+        self, evaluation: AdmissionEvaluation, workers_full: GateDenial | None
+    ) -> NextWakeup:
+        """Store changed gates of waiting tasks; return when to evaluate again."""
+        found = denying_gates(evaluation, workers_full)
+        self.queued.count(count_queued_runs(evaluation.snapshot))
+        waiting = {task.id: task for task in evaluation.snapshot.waiting}
         changed = {name: gate for name, gate in found.items() if waiting[name].gate != gate}
         if changed:
-            with self.office.store.write("tasks") as tx:
+            with self.deps.store.write("tasks") as tx:
                 for name, gate in changed.items():
                     note_gate(tx, name, gate)
-        held = seen.choice.held.values()
-        opens = min((one.until for one in held if one.until), default=None)
-        return NextWakeup(opens, seen.back or any(one.gate in UNANNOUNCED_GATES for one in held))
+        denials = evaluation.choice.denials.values()
+        opens = min((one.until for one in denials if one.until), default=None)
+        return NextWakeup(opens, self._recheck_seconds(evaluation))
 
-    def yard(self, tx: Transaction, runs: Sequence[Run] | None = None) -> AdmissionSnapshot:
-        """Everything that is counted, at this moment; `runs`: those that have not ended."""
-        office = self.office
+    def _recheck_seconds(self, evaluation: AdmissionEvaluation) -> float | None:
+        """Return how soon a gate may open without a commit; None if no such gate is closed."""
+        limits = self.deps.settings.tasks
+        intervals: Mapping[str, float] = {
+            HomeGate.CHILDREN: limits.child_poll_interval_seconds,
+            HomeGate.DEPENDENCIES: limits.dependency_poll_interval_seconds,
+        }
+        closed = {str(one.gate) for one in evaluation.choice.denials.values()} & _POLLED_GATES
+        waits = [intervals.get(gate, RECHECK_SECONDS) for gate in closed]
+        if evaluation.back:
+            waits.append(RECHECK_SECONDS)
+        return min(waits, default=None)
+
+    def read_snapshot(
+        self, tx: Transaction, runs: Sequence[Run] | None = None
+    ) -> AdmissionSnapshot:
+        """Read everything that the gates need. `runs` are those that have not ended."""
+        deps = self.deps
         found = open_runs(tx) if runs is None else runs
-        # A stopped task keeps its place as long as its agent is there.
+        # A stopped task keeps its slot until its agent has ended.
         busy = {run.task_id: run for run in found}
         running = {task.id: task for task in tasks_in(tx, (TaskState.RUNNING,))}
         for name in busy.keys() - running.keys():
             running[name] = require_task(tx, name)
-        limits = office.settings.tasks
+        limits = deps.settings.tasks
         waiting = self._waiting(tx)
-        closed = office.closed(tx)
+        drain_reason = deps.drain_reason(tx)
         return AdmissionSnapshot(
             now=tx.now(),
             waiting=tuple(waiting),
-            places=self._places(tx, [*waiting, *running.values()]),
-            needs=find_dependency_denials(tx, waiting),
-            full=disk_denial(office.rooms(), office.settings.runtime.disk_floor_mb),
-            empty=budget_denials(tx, office.settings.budget, waiting),
-            busy=frozenset(busy),
-            parents=frozenset(
+            placements=self._placements(tx, [*waiting, *running.values()]),
+            dependency_denials=find_dependency_denials(tx, waiting),
+            disk_denial=disk_denial(deps.read_disks(), deps.settings.runtime.disk_floor_mb),
+            budget_denials=budget_denials(tx, deps.settings.budget, waiting),
+            busy_tasks=frozenset(busy),
+            busy_parents=frozenset(
                 task.parent_task
                 for task in running.values()
                 if task.parent_task and task.id in busy
             ),
-            awaited=count_waiting_roots(tx, found, running),
-            runs=sum(run.state in LIVE and run.slot_released_at is None for run in found),
-            running=sum(is_root(task) for task in running.values()),
+            waiting_roots=count_waiting_roots(tx, found, running),
+            active_runs=sum(run.state in LIVE and run.slot_released_at is None for run in found),
+            running_roots=sum(is_root(task) for task in running.values()),
             max_runs=limits.max_concurrent_runs,
             max_root_tasks=limits.max_concurrent_root_tasks,
-            served=last_turns(tx),
-            closed=closed,
-            spared=find_awaited(tx, found, waiting) if closed else frozenset(),
-            joins_first=timedelta(seconds=limits.waiting_joins_first_class_seconds),
+            last_turns=last_turns(tx),
+            drain_reason=drain_reason,
+            drain_exempt=find_awaited(tx, found, waiting) if drain_reason else frozenset(),
+            promotion_wait=timedelta(seconds=limits.waiting_joins_first_class_seconds),
         )
 
     def choose(
-        self, tx: Transaction, yard: AdmissionSnapshot, policy: Policy, here: HostView
+        self, tx: Transaction, snapshot: AdmissionSnapshot, policy: Policy, host: HostView
     ) -> AdmissionChoice:
-        """Who would start now, and what holds the others."""
-        return choose_next(yard.waiting, yard, governor_check(tx, yard, policy, here))
+        """Choose the task to start, by the gates of the home and of the pool."""
+        return choose_next(snapshot.waiting, snapshot, governor_check(tx, snapshot, policy, host))
 
-    def _new(
-        self, tx: Transaction, yard: AdmissionSnapshot, policy: Policy, here: HostView
+    def _start_next(
+        self,
+        tx: Transaction,
+        snapshot: AdmissionSnapshot,
+        runs: Sequence[Run],
+        policy: Policy,
+        host: HostView,
     ) -> AdmittedTask | None:
-        task = self.choose(tx, yard, policy, here).task
-        if task is None:
-            return None
+        """Give a run its released slot back, else start the next task."""
+        run = find_returning_run(tx, snapshot, runs, policy, host)
+        if run is not None:
+            return self._return_slot(tx, snapshot, run, policy, host)
+        task = self.choose(tx, snapshot, policy, host).task
+        return None if task is None else self._start(tx, snapshot, task, policy, host)
+
+    def _start(
+        self,
+        tx: Transaction,
+        snapshot: AdmissionSnapshot,
+        task: Task,
+        policy: Policy,
+        host: HostView,
+    ) -> AdmittedTask:
         if task.finishing and task.state is TaskState.PARKED:
             return AdmittedTask(resume_finishing(tx, task), None)
-        place = yard.places[task.id]
-        # Whose it is is noted after the run: one that never starts binds nobody.
+        placement = snapshot.placements[task.id]
+        # The task keeps its agent only after a run: one that never starts changes nothing.
         begun = begin_turn(tx, replace(task, blockers=""))
         run = admit_run(
             tx,
@@ -253,35 +310,31 @@ class Admission:
                 task_id=task.id,
                 project=task.project,
                 kind=turn_kind(begun, load_turn_input(tx, begun)).value,
-                agent=place.agent,
-                agent_kind=place.agent_kind,
-                pool=place.pool,
+                agent=placement.agent,
+                agent_kind=placement.agent_kind,
+                pool=placement.pool,
             ),
         )
-        answer = acquire(tx, lease_request(task, place, run.run), policy, here)
+        answer = acquire(tx, lease_request(task, placement, run.run), policy, host)
         if isinstance(answer, LeaseDenied):
-            raise RuntimeError(f"a lease was refused after it was promised: {answer.what}")
+            raise RuntimeError(f"a lease was denied after the gates had passed: {answer.what}")
         return AdmittedTask(begun, run, cleared=bool(task.blockers))
 
-    def _back(
+    def _return_slot(
         self,
         tx: Transaction,
-        yard: AdmissionSnapshot,
-        runs: Sequence[Run],
+        snapshot: AdmissionSnapshot,
+        run: Run,
         policy: Policy,
-        here: HostView,
-    ) -> AdmittedTask | None:
-        """Whoever lent its place and is through with waiting goes before all others."""
-        run = find_returning_run(tx, yard, runs, policy, here)
-        if run is None:
-            return None
-        answer = reacquire(tx, reacquire_request(run, yard), policy, here)
+        host: HostView,
+    ) -> AdmittedTask:
+        answer = reacquire(tx, reacquire_request(run, snapshot), policy, host)
         if isinstance(answer, LeaseDenied):
-            raise RuntimeError(f"a place was refused after it was promised: {answer.what}")
+            raise RuntimeError(f"a lease was denied after the gates had passed: {answer.what}")
         return AdmittedTask(require_task(tx, run.task_id), return_run_slot(tx, run), back=True)
 
     def _weight(self, project: str) -> int:
-        repo = self.office.settings.repo.get(project)
+        repo = self.deps.settings.repo.get(project)
         return repo.weight if repo else 1
 
     def _waiting(self, tx: Transaction) -> list[Task]:
@@ -290,19 +343,39 @@ class Admission:
             return found
         return [task for task in found if is_in_tree(tx, task, self._only)]
 
-    def _places(self, tx: Transaction, tasks: Iterable[Task]) -> dict[str, Placement]:
-        paused, ready, settings = all_pauses(tx), self.office.ready(), self.office.settings
-        closed = closed_pools(tx, self.office.policy())
+    def _placements(self, tx: Transaction, tasks: Iterable[Task]) -> dict[str, Placement]:
+        paused, ready, settings = all_pauses(tx), self.deps.ready(), self.deps.settings
+        closed = closed_pools(tx, self.deps.policy())
         found = {task.id: find_placement(settings, task, paused, ready, closed) for task in tasks}
-        return {name: place for name, place in found.items() if place is not None}
+        return {name: placement for name, placement in found.items() if placement is not None}
 
 
-def disk_denial(rooms: Iterable[DiskSpace], floor_mb: int) -> GateDenial | None:
-    """The disk on which there is too little room."""
-    room = find_full_disk(rooms, floor_mb)
+def snapshot_after_start(
+    snapshot: AdmissionSnapshot, started: AdmittedTask, turns: Mapping[str, int]
+) -> AdmissionSnapshot:
+    """Return the snapshot after a task has started. A returned slot needs a new snapshot."""
+    task, parent = started.task, started.task.parent_task
+    has_run = started.run is not None
+    was_counted = task.id in snapshot.busy_tasks
+    return replace(
+        snapshot,
+        waiting=tuple(one for one in snapshot.waiting if one.id != task.id),
+        busy_tasks=snapshot.busy_tasks | {task.id} if has_run else snapshot.busy_tasks,
+        busy_parents=snapshot.busy_parents | {parent}
+        if has_run and parent
+        else snapshot.busy_parents,
+        active_runs=snapshot.active_runs + has_run,
+        running_roots=snapshot.running_roots + (is_root(task) and not was_counted),
+        last_turns=turns,
+    )
+
+
+def disk_denial(disks: Iterable[DiskSpace], floor_mb: int) -> GateDenial | None:
+    """Return the denial for a disk with too little free space."""
+    disk = find_full_disk(disks, floor_mb)
     return (
-        GateDenial(HomeGate.DISK, disk_full_text(room, floor_mb), DISK_FULL_REMEDY)
-        if room is not None
+        GateDenial(HomeGate.DISK, disk_full_text(disk, floor_mb), DISK_FULL_REMEDY)
+        if disk is not None
         else None
     )
 
@@ -310,98 +383,112 @@ def disk_denial(rooms: Iterable[DiskSpace], floor_mb: int) -> GateDenial | None:
 def budget_denials(
     tx: Transaction, budget: Budget, waiting: Sequence[Task]
 ) -> dict[str, GateDenial]:
-    """By task, the budget that is used up."""
+    """Return, by task, the denial for a budget that is used up."""
     spent = read_spending(tx, budget, [task.id for task in waiting])
     found = {
         task.id: find_used_up(budgets_of_task(task.id, task.project, budget, spent, tx.now()))
         for task in waiting
     }
     return {
-        name: GateDenial(HomeGate.BUDGET, purse.sentence, purse.remedy, until=purse.until)
-        for name, purse in found.items()
-        if purse is not None
+        name: GateDenial(HomeGate.BUDGET, usage.sentence, usage.remedy, until=usage.until)
+        for name, usage in found.items()
+        if usage is not None
     }
 
 
-def denying_gates(seen: AdmissionEvaluation, full: GateDenial | None) -> dict[str, str]:
-    """What holds each task that waits; whoever was not looked at is held by the workers alone."""
-    if full is None:
-        return {name: str(one.gate) for name, one in seen.choice.held.items()}
-    own = {task.id: find_denial(task, seen.yard) for task in seen.yard.waiting}
+def denying_gates(
+    evaluation: AdmissionEvaluation, workers_full: GateDenial | None
+) -> dict[str, str]:
+    """Return the closed gate of each waiting task.
+
+    With no free worker, tasks that were not evaluated wait for one.
+    """
+    if workers_full is None:
+        return {name: str(one.gate) for name, one in evaluation.choice.denials.items()}
+    snapshot = evaluation.snapshot
+    denials = {task.id: find_denial(task, snapshot) for task in snapshot.waiting}
     return {
-        name: str(held.gate if held is not None and held.gate in BEFORE_WORKERS else full.gate)
-        for name, held in own.items()
+        name: str(one.gate if one is not None and one.gate in BEFORE_WORKERS else workers_full.gate)
+        for name, one in denials.items()
     }
 
 
-def count_queued_runs(yard: AdmissionSnapshot) -> int:
-    """How many wait for one of the home's run slots, whether or not a worker is free."""
-    found = (find_denial(task, yard) for task in yard.waiting)
-    return sum(held is not None and held.gate == HomeGate.RUNS for held in found)
+def count_queued_runs(snapshot: AdmissionSnapshot) -> int:
+    """Return how many tasks wait for the limit of runs, whether or not a worker is free."""
+    denials = (find_denial(task, snapshot) for task in snapshot.waiting)
+    return sum(one is not None and one.gate == HomeGate.RUNS for one in denials)
 
 
 def governor_check(
-    tx: Transaction, yard: AdmissionSnapshot, policy: Policy, here: HostView
+    tx: Transaction, snapshot: AdmissionSnapshot, policy: Policy, host: HostView
 ) -> GovernorCheck:
-    """What the governor would say about each task that has passed all gates here."""
+    """Return a function that evaluates the gates of the pool for a task."""
+    # The answer depends on pool and project: a thousand tasks of one project need one preview.
+    known: dict[tuple[str, str], GateDenial | None] = {}
 
-    # It answers by pool and project: a thousand tasks of one project need one question.
-    said: dict[tuple[str, str], GateDenial | None] = {}
+    def check(task: Task) -> GateDenial | None:
+        placement = snapshot.placements[task.id]
+        key = (placement.pool, placement.project)
+        if key not in known:
+            denied = preview(tx, lease_request(task, placement, task.id), policy, host)
+            known[key] = governor_denial(denied) if denied else None
+        return known[key]
 
-    def further(task: Task) -> GateDenial | None:
-        place = yard.places[task.id]
-        key = (place.pool, place.project)
-        if key not in said:
-            denied = preview(tx, lease_request(task, place, task.id), policy, here)
-            said[key] = governor_denial(denied) if denied else None
-        return said[key]
+    return check
 
-    return further
+
+def _wants_slot_back(runs: Iterable[Run]) -> bool:
+    return any(run.slot_requested_at for run in runs)
 
 
 def find_returning_run(
-    tx: Transaction, yard: AdmissionSnapshot, runs: Iterable[Run], policy: Policy, here: HostView
+    tx: Transaction,
+    snapshot: AdmissionSnapshot,
+    runs: Iterable[Run],
+    policy: Policy,
+    host: HostView,
 ) -> Run | None:
-    """The run that has its lent place back now, if there is one; it goes before all tasks."""
-    if yard.max_runs > 0 and yard.runs >= yard.max_runs:
+    """Return the run that can have its released slot again. It starts before all tasks."""
+    if snapshot.max_runs > 0 and snapshot.active_runs >= snapshot.max_runs:
         return None
     waiting = [run for run in runs if run.slot_requested_at and run.slot_released_at]
-    first = sorted(waiting, key=lambda run: run.slot_requested_at or "")
-    return next(
-        (r for r in first if preview(tx, reacquire_request(r, yard), policy, here) is None), None
-    )
+    oldest_first = sorted(waiting, key=lambda run: run.slot_requested_at or "")
+    for run in oldest_first:
+        if preview(tx, reacquire_request(run, snapshot), policy, host) is None:
+            return run
+    return None
 
 
-def reacquire_request(run: Run, yard: AdmissionSnapshot) -> LeaseRequest:
-    """What is asked of the governor for a place that was lent."""
-    place = yard.places.get(run.task_id)
-    width, weight = (place.width, place.weight) if place else (0, 1)
-    program = place.agent if place else run.agent
+def reacquire_request(run: Run, snapshot: AdmissionSnapshot) -> LeaseRequest:
+    """Return the lease request of a run that wants its released slot again."""
+    placement = snapshot.placements.get(run.task_id)
+    width, weight = (placement.width, placement.weight) if placement else (0, 1)
+    program = placement.agent if placement else run.agent
     return LeaseRequest(
         run.run, run.project, run.pool, run.task_id, program, width=width, weight=weight
     )
 
 
-def lease_request(task: Task, place: Placement, lease: str) -> LeaseRequest:
-    """What is asked of the governor for a task."""
+def lease_request(task: Task, placement: Placement, lease: str) -> LeaseRequest:
+    """Return the lease request of a task."""
     return LeaseRequest(
         lease,
         task.project,
-        place.pool,
+        placement.pool,
         task_id=task.id,
-        program=place.agent,
-        width=place.width,
-        weight=place.weight,
+        program=placement.agent,
+        width=placement.width,
+        weight=placement.weight,
     )
 
 
 def governor_denial(denied: LeaseDenied) -> GateDenial:
-    """The governor's no, as any other."""
+    """Convert a denial of the governor."""
     return GateDenial(
         denied.gate.value,
         denied.what,
         denied.remedy,
         since=denied.since,
         until=denied.opens_at,
-        over=max(denied.found - denied.allowed, 0),
+        excess=max(denied.found - denied.allowed, 0),
     )

@@ -36,19 +36,19 @@ from hostler.store.tasks import Task, TaskState, find_task
 CLEANABLE_STATES = frozenset({TaskState.DONE, TaskState.STOPPED})
 
 
-def _find_leftover_checkouts(house: AppContext) -> list[Task]:
-    """Tasks that are over and still have a checkout. Costs as much as there are checkouts."""
-    return [task for task in _tasks_with_checkout(house) if task.state in CLEANABLE_STATES]
+def _find_leftover_checkouts(app: AppContext) -> list[Task]:
+    """Return tasks that are over and still have a checkout. Reads every checkout."""
+    return [task for task in _tasks_with_checkout(app) if task.state in CLEANABLE_STATES]
 
 
 def _remove_checkout(
-    house: AppContext,
-    desks: RepoContexts,
+    app: AppContext,
+    repo_contexts: RepoContexts,
     task: Task,
     told: Callable[[Task, HostlerError | None], None],
 ) -> None:
-    """Remove a task's checkout; what cannot be removed stays, and its reason is told."""
-    with house.store.read() as tx:
+    """Remove a task's checkout, or report why it is kept."""
+    with app.store.read() as tx:
         present = find_task(tx, task.id)
         if (
             present is None
@@ -57,24 +57,24 @@ def _remove_checkout(
         ):
             return
     if not task.branch:
-        return  # it never began
+        return  # it never started
     try:
-        desk = desks.of(task.project)
-        checkout = desk.checkout(task)
+        repo_context = repo_contexts.of(task.project)
+        checkout = repo_context.checkout(task)
         if not checkout.path.exists():
             return
-        save_and_remove(checkout, desk.identity)
+        save_and_remove(checkout, repo_context.identity)
     except FileNotFoundError:
-        return  # somebody deletes the task, and was faster
+        return  # a command deleted the task at the same time
     except HostlerError as error:
         told(task, error)
     else:
         told(task, None)
 
 
-def _tasks_with_checkout(house: AppContext) -> Iterator[Task]:
-    for folder in _list_checkouts(house.checkouts):
-        with house.store.read() as tx:
+def _tasks_with_checkout(app: AppContext) -> Iterator[Task]:
+    for folder in _list_checkouts(app.checkouts):
+        with app.store.read() as tx:
             task = find_task(tx, folder.name)
         if task is not None and task.project == folder.parent.name:
             yield task
@@ -88,12 +88,12 @@ def _list_checkouts(checkouts: Path) -> list[Path]:
 
 
 _RECORD_SCOPE = "records"
-# A pool that stays as it is makes a sample so often: who reads them sees that somebody looked.
+# An unchanged pool is sampled this often: a reader sees that the service was running.
 MAX_SAMPLE_AGE = timedelta(minutes=10)
 
 
 def _build_sample(pool: PoolStatus, now: datetime) -> PoolSample:
-    """A pool as it is."""
+    """Return a sample of a pool."""
     known = pool.learned
     return PoolSample(
         pool=pool.pool,
@@ -109,20 +109,20 @@ def _build_sample(pool: PoolStatus, now: datetime) -> PoolSample:
 def select_new_samples(
     seen: Sequence[PoolSample], recent: Sequence[PoolSample]
 ) -> list[PoolSample]:
-    """Samples that say something new, after those that were kept lately, oldest first. Pure."""
+    """Return the samples that differ from the recent ones. `recent` is oldest first. Pure."""
     last = {one.pool: replace(one, at="") for one in recent}
     return [one for one in seen if last.get(one.pool) != replace(one, at="")]
 
 
 class StatusRecorder:
-    """Writes it down; where nothing is new, it writes nothing."""
+    """Stores samples of pools and counts of polls, if there is anything new."""
 
     def __init__(self, store: Store, policies: PolicyCache) -> None:
         self._store = store
         self._policies = policies
 
     def record(self, polls: Mapping[str, Polls]) -> None:
-        """Note the pools, and looks by project."""
+        """Store samples of all pools, and the polls of each project."""
         policy, here = self._policies.current(), read_host()
         with self._store.read() as tx:
             now = tx.now()
@@ -132,7 +132,7 @@ class StatusRecorder:
             )
         if not kept and not polls:
             return
-        # Losing the last of it in a power cut does no harm.
+        # Losing the last records in a power cut does no harm.
         with self._store.write(_RECORD_SCOPE, relaxed=True) as tx:
             if kept:
                 add_samples(tx, kept)
@@ -141,35 +141,35 @@ class StatusRecorder:
 
 
 def _is_on_time(lag: float, interval: float) -> bool:
-    """Whether a look was over before the next one of its interval would have been due."""
+    """Return True if a poll ended before the next one was due."""
     return lag <= interval
 
 
-def _count_poll(look: FinishedPoll, interval: float, at: str) -> Polls:
-    """One look that is over. One that did not see all is failed, however fast it was."""
-    failed = look.error is not None
-    late = not failed and not _is_on_time(look.lag, interval)
-    return Polls(1, int(late), int(failed), look.lag, look.lag, at, look.lag)
+def _count_poll(poll: FinishedPoll, interval: float, at: str) -> Polls:
+    """Count one finished poll. An incomplete poll counts as failed."""
+    failed = poll.error is not None
+    late = not failed and not _is_on_time(poll.lag, interval)
+    return Polls(1, int(late), int(failed), poll.lag, poll.lag, at, poll.lag)
 
 
 class PollCounter:
-    """Counts until somebody takes the numbers away to store them."""
+    """Counts polls until they are stored."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._guard = threading.Lock()
         self._counted: dict[str, Polls] = {}
-        # Those of which it is stored that they are late: once they are not, that is news.
+        # Projects stored as late: when they no longer are, this is stored too.
         self._late: set[str] = set()
 
-    def note(self, look: FinishedPoll, interval: float) -> None:
-        """A look is over."""
-        one = _count_poll(look, interval, format_timestamp(self._clock.now()))
+    def note(self, poll: FinishedPoll, interval: float) -> None:
+        """Count a finished poll."""
+        one = _count_poll(poll, interval, format_timestamp(self._clock.now()))
         with self._guard:
-            self._counted[look.project] = self._counted.get(look.project, Polls()) + one
+            self._counted[poll.project] = self._counted.get(poll.project, Polls()) + one
 
     def take(self, orchestrators: Iterable[RepoOrchestrator]) -> dict[str, Polls]:
-        """What was counted since the last time, and who is late now. Empty: nothing to store."""
+        """Return and reset the counts, with the projects that are late now."""
         late = {one.project: self._late_since(one) for one in orchestrators}
         with self._guard:
             found, self._counted = self._counted, {}
@@ -182,7 +182,7 @@ class PollCounter:
 
     def _late_since(self, orchestrator: RepoOrchestrator) -> str:
         waiting = orchestrator.waiting()
-        if _is_on_time(waiting, orchestrator.rhythm.interval):
+        if _is_on_time(waiting, orchestrator.schedule.interval):
             return ""
         return format_timestamp(self._clock.now() - timedelta(seconds=waiting))
 
@@ -193,45 +193,45 @@ DONE_FILE_SECONDS = 2.0
 
 
 class Maintenance:
-    """Called once a turn; whatever may take its time goes to an I/O thread."""
+    """Runs periodic work. Slow work runs on an I/O thread."""
 
     def __init__(
         self,
-        house: AppContext,
-        desks: RepoContexts,
-        bulletin: BusNotifier,
+        app: AppContext,
+        repo_contexts: RepoContexts,
+        bus_notifier: BusNotifier,
         questions: QuestionForwarder,
-        journal: ServiceLog,
+        service_log: ServiceLog,
         io: Executor,
         clock: Clock,
         policies: PolicyCache,
     ) -> None:
-        self._house = house
-        self._desks = desks
-        self._bulletin = bulletin
-        self._journal = journal
+        self._app = app
+        self._repo_contexts = repo_contexts
+        self._bus_notifier = bus_notifier
+        self._service_log = service_log
         self._io = io
         self._clock = clock
         self._policies = policies
-        self._caps = AdaptivePoolReporter(house.store, policies, journal)
-        self._recorder = StatusRecorder(house.store, policies)
+        self._caps = AdaptivePoolReporter(app.store, policies, service_log)
+        self._recorder = StatusRecorder(app.store, policies)
         self._questions = questions
         self._begun = False
-        self._marks = DoneFileWatcher(house)
+        self._marks = DoneFileWatcher(app)
         self._asking = self._marking = False
         self._prune_at = self._carry_at = self._mark_at = clock.monotonic()
         self._leaving = False
 
-    def do(self) -> None:
-        """Everything that is due."""
+    def run_due(self) -> None:
+        """Run everything that is due."""
         self._prune()
-        self._caps.look()
+        self._caps.report_changes()
         self._tell_needs()
         self._carry_questions()
         self._heed_marks()
 
     def seconds_left(self) -> float:
-        """Until something is due by itself."""
+        """Return in how many seconds something is due."""
         now = self._clock.monotonic()
         waits = [self._prune_at - now]
         if self._asking:
@@ -240,60 +240,62 @@ class Maintenance:
             waits.append(self._mark_at - now)
         return max(min(waits), 0.0)
 
-    def after(self, look: FinishedPoll) -> None:
-        """What follows from a look at a repository: words for agents, checkouts to remove."""
-        if look.found is None:
+    def after_poll(self, poll: FinishedPoll) -> None:
+        """After a poll, pass comments on to agents and remove checkouts of finished tasks."""
+        if poll.found is None:
             return
-        if look.found.taken.events:
-            self._submit(self._bulletin.post_comments, look.found.taken.events)
-        for name in look.found.taken.changed:
-            with self._house.store.read() as tx:
+        if poll.found.taken.events:
+            self._submit(self._bus_notifier.post_comments, poll.found.taken.events)
+        for name in poll.found.taken.changed:
+            with self._app.store.read() as tx:
                 task = find_task(tx, name)
             if task is not None and task.over:
                 self._submit(self._clean, task)
 
-    def tell_clear(self, task: Task) -> None:
-        """What a task waited for is ready, and it has begun."""
-        self._submit(self._bulletin.fact, task, describe_blockers(()))
+    def report_unblocked(self, task: Task) -> None:
+        """Report on the bus of a task that its dependencies are ready."""
+        self._submit(self._bus_notifier.fact, task, describe_blockers(()))
 
     def record(self, polls: Mapping[str, Polls]) -> None:
-        """Write down how pools are, and these looks."""
+        """Store samples of pools, and these polls."""
         self._submit(self._recorder.record, polls)
 
     def clean_leftovers(self) -> None:
-        """Checkouts that an earlier service could not remove."""
+        """Remove checkouts that an earlier service could not remove."""
 
         def clean_all() -> None:
-            for task in _find_leftover_checkouts(self._house):
+            for task in _find_leftover_checkouts(self._app):
                 self._clean(task)
 
         self._submit(clean_all)
 
     def leave(self) -> None:
-        """Begin nothing any more."""
+        """Start no more work."""
         self._leaving = True
 
     def _prune(self) -> None:
-        """Once a minute: what the dead held is free, and what the living hold is seen."""
+        """Once a minute, release leases of processes that have ended."""
         now = self._clock.monotonic()
         if now < self._prune_at:
             return
         self._prune_at = now + PRUNE_SECONDS
         self._policies.tidy()
         here, policy = read_host(), self._policies.current()
-        with self._house.store.write("admission", relaxed=True) as tx:
+        with self._app.store.write("admission", relaxed=True) as tx:
             prune(tx, policy, here)
 
     def _tell_needs(self) -> None:
-        """Say on the bus of a task what it waits for, when that changes."""
-        for told in store_blocker_changes(self._house.store):
+        """Report changed blockers of a task on its bus."""
+        for told in store_blocker_changes(self._app.store):
             tell = (
-                self._bulletin.fact if told.news is BlockerChange.CLEAR else self._bulletin.progress
+                self._bus_notifier.fact
+                if told.change is BlockerChange.CLEAR
+                else self._bus_notifier.progress
             )
             self._submit(tell, told.task, told.text)
 
     def _carry_questions(self) -> None:
-        """While agents of issues are at work, their buses are looked at every two seconds."""
+        """While agents of issues run, forward questions from their buses to GitHub."""
         now = self._clock.monotonic()
         if not self._begun:
             self._begun = True
@@ -305,7 +307,7 @@ class Maintenance:
         self._submit(self._questions.forward)
 
     def _heed_marks(self) -> None:
-        """While tasks by hand wait, their marks are looked at every two seconds."""
+        """While manual tasks wait, read their DONE files."""
         now = self._clock.monotonic()
         self._marking = self._marks.has_waiting_tasks()
         if now < self._mark_at or not self._marking:
@@ -315,14 +317,14 @@ class Maintenance:
 
     def _clean(self, task: Task) -> None:
         if not self._leaving:
-            _remove_checkout(self._house, self._desks, task, self._journal.cleaned)
+            _remove_checkout(self._app, self._repo_contexts, task, self._service_log.cleaned)
 
     def _submit(self, act: Callable[..., object], *words: object) -> None:
         def guarded() -> None:
             try:
                 act(*words)
-            except Exception as error:  # a chore that breaks is no reason to stop working
-                self._journal.broke(error)
+            except Exception as error:  # the service continues without this work
+                self._service_log.broke(error)
 
-        with suppress(RuntimeError):  # the executor is closed: we are leaving
+        with suppress(RuntimeError):  # the executor is closed: the service is shutting down
             self._io.submit(guarded)

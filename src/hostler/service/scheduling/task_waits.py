@@ -29,26 +29,26 @@ from hostler.store.runs import (
 from hostler.store.tasks import Task, TaskState, require_task
 from hostler.workflows.commands import ancestors, is_in_tree
 
-# In what is noted about whoever lent a place, beside its identity.
+# Key in the stored identity of the process that released a slot.
 WAITS_FOR = "waits_for"
-# By task: what it waits for.
+# The names that each task waits for.
 WaitGraph = Mapping[str, tuple[str, ...]]
 
 
 def read_waits(runs: Iterable[Run]) -> dict[str, tuple[str, ...]]:
-    """Tasks whose agents wait now, and for which tasks."""
+    """Return, by task, the tasks that its waiting agent waits for."""
     waiting = (run for run in runs if run.slot_released_at and not run.slot_requested_at)
     return {run.task_id: tasks_awaited_by(run) for run in waiting}
 
 
 def tasks_awaited_by(run: Run) -> tuple[str, ...]:
-    """The tasks that a run with a lent place waits for."""
+    """Return the tasks that a run with a released slot waits for."""
     names = json.loads(run.slot_released_by or "{}").get(WAITS_FOR, ())
     return tuple(name for name in names if isinstance(name, str))
 
 
 def _build_wait_graph(tx: Transaction, names: Collection[str], waits: WaitGraph) -> WaitGraph:
-    """What can be reached from these tasks and from all who wait, by dependencies and waits."""
+    """Return everything that these tasks and all waiting tasks reach by dependencies and waits."""
     reached = read_graph(tx, {*names, *waits, *chain.from_iterable(waits.values())})
     both = {*reached, *waits}
     return {name: (*reached.get(name, ()), *waits.get(name, ())) for name in both}
@@ -57,7 +57,7 @@ def _build_wait_graph(tx: Transaction, names: Collection[str], waits: WaitGraph)
 def count_waiting_roots(
     tx: Transaction, runs: Collection[Run], tasks: Mapping[str, Task]
 ) -> dict[str, int]:
-    """By task: how many root tasks have lent their place and wait for it, in whatever way."""
+    """Count, by task, the root tasks that released their slot and wait for it, even indirectly."""
     waits = read_waits(runs)
     graph = _build_wait_graph(tx, (), waits) if waits else {}
     counts: dict[str, int] = {}
@@ -69,10 +69,10 @@ def count_waiting_roots(
 
 
 def find_awaited(tx: Transaction, runs: Collection[Run], tasks: Iterable[Task]) -> frozenset[str]:
-    """Which of these tasks somebody with a lent place may wait for.
+    """Return those of these tasks that a run with a released slot may wait for.
 
-    Those that it names, what they depend on, and what came from any of them or from itself: who
-    waits for the first of several names none.
+    These are the tasks that it names, their dependencies, and the children of all of them and of
+    its own task: a run that waits for the first of several tasks names none.
     """
     waits = read_waits(runs)
     if not waits:
@@ -92,11 +92,11 @@ def _reachable(graph: WaitGraph, start: str) -> set[str]:
     return found
 
 
-# What a task waits for is not at rest; neither is one that waits for its time.
+# Tasks in these states continue by themselves.
 _UNSETTLED_STATES = frozenset(
     {TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRYING, TaskState.PARKED}
 )
-# As exit codes: well, over without success, a person is needed.
+# Exit codes: success, over without success, a user is needed.
 _EXIT_SUCCESS, _EXIT_FAILED, _EXIT_NEEDS_PERSON = 0, 1, 3
 _EXIT_CODES = {
     TaskState.DONE: _EXIT_SUCCESS,
@@ -108,14 +108,14 @@ _EXIT_CODES = {
 
 @dataclass(frozen=True, slots=True)
 class SettledTask:
-    """A task at rest. `stuck`: it is queued, and what it waits for can never be ready."""
+    """A settled task. `stuck`: blockers that can never be ready, of a queued task."""
 
     task: Task
     stuck: tuple[Blocker, ...] = ()
 
     @property
     def code(self) -> int:
-        """What it has come to, as an exit code."""
+        """The exit code for this task."""
         return (
             _EXIT_NEEDS_PERSON
             if self.stuck
@@ -124,7 +124,7 @@ class SettledTask:
 
 
 def find_settled(tx: Transaction, names: Collection[str]) -> list[SettledTask]:
-    """Those of these tasks of which nothing is under way, or will be by itself."""
+    """Return the tasks on which nothing happens any more by itself."""
     tasks = [require_task(tx, name) for name in names]
     busy = {run.task_id for run in open_runs(tx)}
     stuck = _find_hopeless(tx, tasks)
@@ -136,7 +136,7 @@ def find_settled(tx: Transaction, names: Collection[str]) -> list[SettledTask]:
 
 
 def exit_code_of(found: Iterable[SettledTask]) -> int:
-    """What all of them have come to: what is over weighs more than what needs a person."""
+    """Return the exit code for several tasks; a failed task outweighs one that needs a user."""
     codes = {one.code for one in found}
     return next(
         (code for code in (_EXIT_FAILED, _EXIT_NEEDS_PERSON) if code in codes), _EXIT_SUCCESS
@@ -151,15 +151,15 @@ def _find_hopeless(tx: Transaction, tasks: Iterable[Task]) -> dict[str, tuple[Bl
 
 
 T = TypeVar("T")
-# How long nothing of what is waited for moves, before a place that counts is lent once more.
+# After this time without progress on the awaited tasks, the slot is released again.
 MAX_STANDSTILL_SECONDS = 5.0
 
-# How many of the tasks are to be at rest: `all` or `any` of them.
+# Whether `all` or `any` of the tasks must be settled.
 Quantifier = Callable[[Iterable[bool]], bool]
 
 
 class WaitOver(HostlerError):
-    """The wait ended before the tasks did."""
+    """The wait ended before the tasks settled."""
 
     exit_code = 75
 
@@ -174,16 +174,16 @@ def wait_for_tasks(
     enough: Quantifier = all,
     policy: Policy | None = None,
 ) -> list[SettledTask]:
-    """Until they are at rest. In a run, its place is lent, and had again at the return."""
+    """Wait until tasks settle. A run releases its slot while it waits, and has it again after."""
     end = None if seconds is None else clock.monotonic() + seconds
     found = find_enough_settled(store, names, enough)
     if found is not None:
         return found
-    # Whoever waits for any of several is not held up by one that waits for it.
+    # A wait for any of several tasks does not depend on one that waits for this run.
     needed = tuple(names) if enough is all or len(names) == 1 else ()
     lender = ReleasedSlot(store, clock, run, names, needed, policy)
     if lender.lend():
-        tell("The place of this run is lent while it waits.")
+        tell("This run releases its slot while it waits.")
     try:
         return _wait_until(
             store, clock, lambda: find_enough_settled(store, names, enough), end, lender
@@ -195,7 +195,7 @@ def wait_for_tasks(
 def find_enough_settled(
     store: Store, names: Collection[str], enough: Quantifier = all
 ) -> list[SettledTask] | None:
-    """Those at rest, when there are enough of them; None before that."""
+    """Return the settled tasks if they are enough, else None."""
     with store.read() as tx:
         found = find_settled(tx, names)
     known = {one.task.id for one in found}
@@ -203,10 +203,10 @@ def find_enough_settled(
 
 
 class ReleasedSlot:
-    """The place of the run that waits here. Of several waits in one run, each is one.
+    """The slot of a run that waits. A run with several waits has one object for each.
 
-    When one of them returns, the run has its place, and counts. The others may then wait for
-    what cannot start without that place: they lend it again when nothing of it moves.
+    When one wait returns, the run has its slot again. The other waits may then wait for a task
+    that cannot start without this slot: they release it again when nothing progresses.
     """
 
     def __init__(
@@ -227,9 +227,9 @@ class ReleasedSlot:
         self._stands_since: float | None = None
 
     def lend(self) -> bool:
-        """Lend the place; whether there was one to lend. Refused if it would wait for itself.
+        """Release the slot. Return False if there is none. Raise on a wait for itself.
 
-        Both in one transaction: of two that want to wait for each other, one is told.
+        Check and release are one transaction: of two runs that wait for each other, one fails.
         """
         if not self._run:
             return False
@@ -247,8 +247,8 @@ class ReleasedSlot:
                 lend_lease(tx, self._run, self._policy)
             return lent
 
-    def look(self) -> float | None:
-        """Lend again if need be; in how many seconds to look again."""
+    def check_progress(self) -> float | None:
+        """Release the slot again if nothing progresses; return when to check again, in seconds."""
         if not self._run:
             return None
         with self._store.read() as tx:
@@ -265,18 +265,18 @@ class ReleasedSlot:
         return MAX_STANDSTILL_SECONDS
 
     def come_back(self, tell: Callable[[str], None]) -> None:
-        """Have the place again, if it is lent, before the agent goes on."""
+        """Get the slot back before the agent continues."""
         if not self._run or self._has_place(ask=True):
             return
-        tell("Waiting for the place of this run.")
+        tell("Waiting for a free slot for this run.")
         _wait_until(self._store, self._clock, lambda: self._has_place(ask=True), None)
 
     def _has_place(self, *, ask: bool) -> Run | None:
-        """The run, when it counts, or when there is nothing to come back to."""
+        """Return the run if it has its slot, else None. Raises `WaitOver` if the run has ended."""
         with self._store.read() as tx:
             found = find_run(tx, self._run)
         if found is None or found.state not in LIVE:
-            raise WaitOver(f"The run {self._run} has ended meanwhile.")
+            raise WaitOver(f"The run {self._run} has ended.")
         if found.slot_released_at is None:
             return found
         if ask and found.slot_requested_at is None:
@@ -285,7 +285,7 @@ class ReleasedSlot:
         return None
 
     def _moves(self, tx: Transaction) -> bool:
-        """Whether an agent is at work on what is waited for, or on what that waits for."""
+        """Return True if an agent runs on an awaited task or on one of its dependencies."""
         wanted = {*read_graph(tx, self._names), *self._names}
         others = [
             run for run in live_runs(tx) if run.slot_released_at is None and run.run != self._run
@@ -294,7 +294,7 @@ class ReleasedSlot:
 
 
 def _require_no_self_wait(tx: Transaction, run: Run, names: Collection[str]) -> None:
-    """Refuse to wait for what waits for us: a task above, one that depends on it, or a waiter."""
+    """Raise if an awaited task waits for this run, its parents or their dependents."""
     graph = _build_wait_graph(tx, names, read_waits(live_runs(tx)))
     for name in (run.task_id, *ancestors(tx, require_task(tx, run.task_id))):
         require_no_cycle(graph, name, names)
@@ -315,7 +315,9 @@ def _wait_until(
         left = None if end is None else end - clock.monotonic()
         if left is not None and left <= 0:
             raise WaitOver(
-                "They are not at rest yet.", safe="Nothing was changed.", remedy="Wait longer."
+                "Timed out: not all tasks have settled.",
+                safe="Nothing was changed.",
+                remedy="Wait longer.",
             )
-        again = lender.look() if lender else None
+        again = lender.check_progress() if lender else None
         store.wait_for_change(mark, min((one for one in (left, again) if one), default=None))

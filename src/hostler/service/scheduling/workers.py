@@ -14,7 +14,7 @@ from hostler.runs.states import FenceLost, RunNotVisible, WatchClosed
 
 
 class GlobalWorkLimiter:
-    """Tokens for work. Adopted work takes one by force; then nobody gets one until it is repaid."""
+    """A number of tokens for work. Adopted work takes one even above the capacity."""
 
     def __init__(self, capacity: int) -> None:
         self._taken = 0
@@ -22,14 +22,14 @@ class GlobalWorkLimiter:
         self.resize(capacity)
 
     def resize(self, capacity: int) -> None:
-        """So many tokens from now on. Those in use stay; nobody gets one until below."""
+        """Change the capacity. Tokens in use stay valid."""
         if capacity < 1:
-            raise ValueError(f"a capacity of {capacity} would let nothing run")
+            raise ValueError(f"capacity must be at least 1, not {capacity}")
         with self._lock:
             self._capacity = capacity
 
     def try_acquire(self) -> bool:
-        """A token, if there is one."""
+        """Take a token. Return False if there is none."""
         with self._lock:
             if self._taken >= self._capacity:
                 return False
@@ -37,24 +37,24 @@ class GlobalWorkLimiter:
             return True
 
     def force(self) -> None:
-        """A token for work that is under way already."""
+        """Take a token above the capacity if need be, for work that is already running."""
         with self._lock:
             self._taken += 1
 
     def release(self) -> None:
-        """Give a token back."""
+        """Return a token."""
         with self._lock:
             if not self._taken:
-                raise RuntimeError("a token was given back that nobody took")
+                raise RuntimeError("a token was released that had not been acquired")
             self._taken -= 1
 
     def in_flight(self) -> int:
-        """Tokens in use."""
+        """Return the number of tokens in use."""
         with self._lock:
             return self._taken
 
     def capacity(self) -> int:
-        """Tokens in all."""
+        """Return the number of tokens."""
         with self._lock:
             return self._capacity
 
@@ -64,7 +64,7 @@ _MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 60.0
 
 @dataclass(frozen=True, slots=True)
 class WorkerJob:
-    """A run, or a task whose last part is ours alone. `again` is what a second try does."""
+    """Work on a run, or on finishing a task. `again` is called for retries."""
 
     name: str
     project: str
@@ -74,7 +74,7 @@ class WorkerJob:
 
 
 class SubmitGuard:
-    """What a worker needs to begin: an executor that fails may have queued the work even so."""
+    """Marks a submitted job as void: an executor that fails may have queued it anyway."""
 
     __slots__ = ("void",)
 
@@ -83,7 +83,7 @@ class SubmitGuard:
 
 
 class WorkerPool:
-    """Who works on what. The callbacks are called from the workers' threads."""
+    """The worker threads, with retries. Callbacks are called from the threads of the workers."""
 
     def __init__(
         self,
@@ -102,15 +102,15 @@ class WorkerPool:
         self._troubled = troubled
         self._freed = freed
         self._lock = threading.Lock()
-        # Everybody at work, and those who are through and not reaped yet.
+        # Jobs that are running, or have finished and are not reaped yet.
         self._pending: dict[str, tuple[str, Future[None]]] = {}
         self._lent: set[str] = set()
         self._later: dict[str, tuple[float, WorkerJob]] = {}
 
     def start(self, job: WorkerJob) -> None:
-        """Put somebody to work. The caller has taken a token of the limiter for it.
+        """Start a job. The caller has acquired a token for it.
 
-        If there is no thread to be had, the token is free again, and it is tried once more later.
+        If no thread can be started, the token is released and the job is retried later.
         """
         ticket = SubmitGuard()
         try:
@@ -137,7 +137,7 @@ class WorkerPool:
         self._limiter.force()
         self.start(job)
 
-    def lend(self, name: str) -> bool:
+    def release_token(self, name: str) -> bool:
         """Whoever works on this waits for others: its token is free; whether that is new."""
         with self._lock:
             if name in self._lent or not self._is_at_work(name):
@@ -147,7 +147,7 @@ class WorkerPool:
         self._freed()
         return True
 
-    def regain(self, name: str) -> None:
+    def retake_token(self, name: str) -> None:
         """It works again, with the token that the caller has taken for it."""
         with self._lock:
             known = name in self._lent
@@ -156,7 +156,7 @@ class WorkerPool:
             self._limiter.release()
 
     def start_due(self) -> float | None:
-        """Try again what is due; in how many seconds the next will be."""
+        """Start due retries; return in how many seconds the next one is due."""
         now = self._clock.monotonic()
         with self._lock:
             due = [job for at, job in self._later.values() if at <= now]
@@ -168,7 +168,7 @@ class WorkerPool:
             return min((at - now for at, _ in self._later.values()), default=None)
 
     def reap(self, project: str | None = None) -> int:
-        """Count who is through no more, of one project or of all; how many there were."""
+        """Forget finished jobs of one project, or of all; return their number."""
         with self._lock:
             through = [
                 name
@@ -180,16 +180,16 @@ class WorkerPool:
         return len(through)
 
     def pending(self) -> int:
-        """What is worked on, will be again, or is not reaped yet."""
+        """Return the number of jobs that run, will be retried, or are not reaped yet."""
         return len(self.names())
 
     def names(self) -> set[str]:
-        """Everything that is worked on, or will be again."""
+        """Return the names of jobs that run or will be retried."""
         with self._lock:
             return self._pending.keys() | self._later.keys()
 
     def futures(self) -> list[Future[None]]:
-        """Everybody at work."""
+        """Return the futures of all jobs."""
         with self._lock:
             return [future for _, future in self._pending.values()]
 
@@ -204,9 +204,9 @@ class WorkerPool:
         try:
             job.again() if job.tries else job.act()
         except (WatchClosed, Halted):
-            return  # we are leaving: whoever comes next goes on from here
+            return  # the service is shutting down; the next one continues here
         except (FenceLost, RunNotVisible) as error:
-            self._troubled(job, error)  # it is somebody else's, or nobody's to end
+            self._troubled(job, error)  # another process has the run, or nothing can end it
         except BaseException as error:
             self._troubled(job, error)
             self._again(job)
@@ -220,7 +220,7 @@ class WorkerPool:
             self._later[job.name] = (at, replace(job, tries=min(job.tries + 1, 20)))
 
     def _over(self, job: WorkerJob, _done: Future[None]) -> None:
-        # Its token is free at once; it is pending until the scheduler has seen that it is over.
+        # The token is free at once; the job is pending until the scheduler reaps it.
         with self._lock:
             lent = job.name in self._lent
             self._lent.discard(job.name)

@@ -26,15 +26,15 @@ from hostler.store.runs import Run, live_runs
 from hostler.store.tasks import Task, TaskState, find_task, newest_in, titles_of
 from hostler.store.transaction import age, not_after
 
-# What an agent writes to while it works.
+# Output files of an agent.
 STREAMS = ("stdout", "stderr")
-# When a run last wrote anything; None: nobody knows.
+# Returns when a run last wrote anything; None: unknown.
 LastActivity = Callable[[Run], datetime | None]
 
 
 @dataclass(frozen=True, slots=True)
 class RunningAgent:
-    """An agent at work, and its task where that is still known. `active`: its last sign of life."""
+    """A running agent, and its task if it still exists. `active`: its last output."""
 
     run: Run
     task: Task | None
@@ -43,7 +43,7 @@ class RunningAgent:
     idle_seconds: float | None
 
     def as_json(self, web_url: str) -> dict[str, Any]:
-        """For programs."""
+        """Return it as JSON."""
         run = self.run
         unknown = {"task": run.task_id, "project": run.project}
         return {
@@ -67,20 +67,20 @@ class RunningAgent:
 
 
 def last_activity_reader(home: Path) -> LastActivity:
-    """The newest change of a run's streams, by the files themselves."""
+    """Return a function that reads when the output files of a run last changed."""
 
-    def look(run: Run) -> datetime | None:
+    def newest_change(run: Run) -> datetime | None:
         found = []
         for name in STREAMS:
             with suppress(OSError):
                 found.append((home / run.folder / name).lstat().st_mtime)
         return datetime.fromtimestamp(max(found), UTC) if found else None
 
-    return look
+    return newest_change
 
 
 def read_running_agents(tx: Transaction, activity: LastActivity) -> tuple[RunningAgent, ...]:
-    """All agents that hold a place, longest first."""
+    """Read all live agents, longest first."""
     return tuple(_build_running(tx, live_runs(tx), activity))
 
 
@@ -97,15 +97,15 @@ def _build_running(
         )
 
 
-# Nothing goes on with these before somebody acts.
+# Tasks in these states wait for a user.
 NEEDS_PERSON_STATES = (TaskState.NEEDS_INPUT, TaskState.BLOCKED, TaskState.FAILED)
-# Of each state, this many are read: old failures do not make a look dearer.
+# At most this many are read per state, so that old failures do not slow the snapshot.
 MAX_PER_STATE = 200
 
 
 @dataclass(frozen=True, slots=True)
 class TaskNeedingPerson:
-    """A task that needs a person."""
+    """A task that needs a user."""
 
     task: Task
     seconds: float
@@ -113,7 +113,7 @@ class TaskNeedingPerson:
     then: str
 
     def as_json(self, web_url: str) -> dict[str, Any]:
-        """For programs."""
+        """Return it as JSON."""
         return {
             **task_json(self.task, web_url),
             "seconds": self.seconds,
@@ -127,7 +127,7 @@ class TaskNeedingPerson:
 def read_tasks_needing_person(
     tx: Transaction, most: int = MAX_PER_STATE
 ) -> tuple[TaskNeedingPerson, ...]:
-    """What needs a person, longest first: by its state, or by what it waits for."""
+    """Read tasks that need a user, by state or blockers, longest first."""
     now = tx.now()
     stuck = {name: held[0] for name, held in read_hopeless(tx).items()}
     named = {task.id: task for state in NEEDS_PERSON_STATES for task in newest_in(tx, state, most)}
@@ -149,14 +149,14 @@ def _build_needing_person(task: Task, stuck: Blocker | None, now: datetime) -> T
 
 @dataclass(frozen=True, slots=True)
 class FollowedPull:
-    """A pull request of ours that is open, as far as we know."""
+    """An open pull request of Hostler."""
 
     project: str
     pull: PullRow
     title: str
 
     def as_json(self, web_url: str) -> dict[str, Any]:
-        """For programs."""
+        """Return it as JSON."""
         pull = self.pull
         repo = pull.repo_full_name
         return {
@@ -176,7 +176,7 @@ class FollowedPull:
 
 
 def read_followed_pulls(tx: Transaction, settings: Settings) -> tuple[FollowedPull, ...]:
-    """Those of every watched repository, by its name and their numbers."""
+    """Read the open pull requests of all watched repositories."""
     found = [
         (project, pull)
         for project, repo in settings.repo.items()
@@ -186,24 +186,24 @@ def read_followed_pulls(tx: Transaction, settings: Settings) -> tuple[FollowedPu
     return tuple(FollowedPull(project, pull, titles.get(pull.task, "")) for project, pull in found)
 
 
-# The feeds of a repository as a whole, not those of one thread.
+# The scope of feeds of a whole repository.
 REPO_SCOPE = 0
 
 
 @dataclass(frozen=True, slots=True)
 class FeedProgress:
-    """One list, and the newest change in it that was read, by GitHub's clock."""
+    """One feed, and its newest read change by GitHub's clock."""
 
     surface: str
     newest: str
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return it as JSON."""
         return {"surface": self.surface, "newest": self.newest}
 
 
 def read_feed_progress(tx: Transaction, repo: RepoName) -> tuple[FeedProgress, ...]:
-    """All lists of a repository, by name."""
+    """Read all feeds of a repository, by name."""
     found = cursors_at(tx, repo, REPO_SCOPE)
     read = (FeedProgress(str(name), one.last_updated_at) for name, one in found.items())
     return tuple(sorted(read, key=lambda one: one.surface))
@@ -211,7 +211,7 @@ def read_feed_progress(tx: Transaction, repo: RepoName) -> tuple[FeedProgress, .
 
 @dataclass(frozen=True, slots=True)
 class WatchedRepo:
-    """One repository. `paused`: what holds it back; empty: nothing does."""
+    """One repository. `paused` is the reason of a pause, or empty."""
 
     project: str
     repo: str
@@ -226,7 +226,7 @@ class WatchedRepo:
     lag: PollLag | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return it as JSON."""
         return {
             "project": self.project,
             "repo": self.repo,
@@ -244,7 +244,7 @@ class WatchedRepo:
 
 @dataclass(frozen=True, slots=True)
 class RepoActivity:
-    """Projects, named once for each agent, task that waits, and pull request."""
+    """Project names, one per running agent, waiting task and pull request."""
 
     at_work: Iterable[str] = ()
     queued: Iterable[str] = ()
@@ -258,7 +258,7 @@ def summarize_repos(
     feeds: Mapping[str, tuple[FeedProgress, ...]],
     lags: Mapping[str, PollLag],
 ) -> tuple[WatchedRepo, ...]:
-    """Those of the settings, in their order."""
+    """Return all repositories of the settings, in order."""
     at_work, queued, pulls = Counter(busy.at_work), Counter(busy.queued), Counter(busy.pulls)
     return tuple(
         WatchedRepo(

@@ -195,29 +195,29 @@ def _line_name(one: WaitingTask) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QueuedTask:
-    """A task that waits. `held` is None for the one that starts next."""
+    """A task that waits. `denial` is None for the one that starts next."""
 
     position: int
     task: Task
-    held: GateDenial | None
+    denial: GateDenial | None
     since: datetime
     seconds: float
     expected: ExpectedStart | None = None
 
     def as_json(self, web_url: str) -> dict[str, Any]:
         """For programs; `until` is when its gate opens by itself, where that is known."""
-        held, expected = self.held, self.expected
+        denial, expected = self.denial, self.expected
         return {
             "position": self.position,
             **task_json(self.task, web_url),
             "attempt": self.task.attempt,
             "seconds": self.seconds,
-            "would_start": held is None,
-            "gate": str(held.gate) if held else None,
-            "why": held.why if held else None,
-            "remedy": held.remedy if held else None,
+            "would_start": denial is None,
+            "gate": str(denial.gate) if denial else None,
+            "why": denial.why if denial else None,
+            "remedy": denial.remedy if denial else None,
             "since": format_timestamp(self.since),
-            "until": format_timestamp(held.until) if held and held.until else None,
+            "until": format_timestamp(denial.until) if denial and denial.until else None,
             "starts_at": format_timestamp(expected.at) if expected else None,
             "starts_about": expected.about if expected else None,
         }
@@ -225,7 +225,7 @@ class QueuedTask:
 
 def read_queue(
     tx: Transaction,
-    inquiry: ExplainInputs,
+    inputs: ExplainInputs,
     runs: Iterable[BusyAgent] = (),
     ended: Iterable[Ended] = (),
     pools: Iterable[PoolStatus] = (),
@@ -234,41 +234,41 @@ def read_queue(
 
     `runs` and `ended`: who is at work, and who was; by them and `pools` starts are estimated.
     """
-    keeper, now = GateEvaluator(tx, inquiry), tx.now()
+    keeper, now = GateEvaluator(tx, inputs), tx.now()
     found = keeper.queue()
     usual = median_seconds((one.pool, one.work_seconds) for one in ended)
-    waiters = [_build_waiting(task, held, keeper) for task, held in found]
+    waiters = [_build_waiting(task, denial, keeper) for task, denial in found]
     starts: list[ExpectedStart | None] = [None] * len(found)
     # Without a service nothing starts, whatever gates say.
-    if inquiry.presence.takes_tasks:
-        rooms = _pool_capacities(waiters, pools, inquiry)
+    if inputs.presence.takes_tasks:
+        rooms = _pool_capacities(waiters, pools, inputs)
         starts = estimate_starts(waiters, runs, usual, rooms, now)
     return tuple(
         QueuedTask(
             position,
             task,
-            held,
-            not_after(denied_since(task, held), now),
+            denial,
+            not_after(denied_since(task, denial), now),
             age(parse_timestamp(task.state_since), now).total_seconds(),
             expected,
         )
-        for position, ((task, held), expected) in enumerate(zip(found, starts, strict=True), 1)
+        for position, ((task, denial), expected) in enumerate(zip(found, starts, strict=True), 1)
     )
 
 
-def _build_waiting(task: Task, held: GateDenial | None, keeper: GateEvaluator) -> WaitingTask:
-    place = keeper.yard.places.get(task.id)
+def _build_waiting(task: Task, denial: GateDenial | None, keeper: GateEvaluator) -> WaitingTask:
+    place = keeper.snapshot.placements.get(task.id)
     pool = place.pool if place else ""
-    if held is None:
+    if denial is None:
         return WaitingTask(task.project, pool, None)
-    return WaitingTask(task.project, pool, held.gate, held.until, held.over)
+    return WaitingTask(task.project, pool, denial.gate, denial.until, denial.excess)
 
 
 def _pool_capacities(
-    waiters: Iterable[WaitingTask], pools: Iterable[PoolStatus], inquiry: ExplainInputs
+    waiters: Iterable[WaitingTask], pools: Iterable[PoolStatus], inputs: ExplainInputs
 ) -> Mapping[str, PoolCapacity]:
     """What each pool has free; one that nobody has used yet, its whole cap."""
-    unused = {one.pool: PoolCapacity(inquiry.policy.cap(one.pool)) for one in waiters}
+    unused = {one.pool: PoolCapacity(inputs.policy.cap(one.pool)) for one in waiters}
     return unused | {one.pool: _pool_capacity(one) for one in pools}
 
 

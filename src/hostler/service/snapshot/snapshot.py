@@ -52,13 +52,13 @@ from hostler.store.operator import Pause, all_pauses
 from hostler.store.outbox import open_writes
 from hostler.store.tasks import TaskState, count_states
 
-# No list of a snapshot for programs is longer; how many there are stands beside it.
+# Maximum length of lists in JSON; totals are given beside them.
 MAX_LISTED = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that a face shows, as it was at one moment."""
+    """Everything that user interfaces show, at one time."""
 
     now: datetime
     settings: Settings
@@ -80,7 +80,7 @@ class Snapshot:
 
     @property
     def needy_total(self) -> int:
-        """How many need a person, shown or not."""
+        """The number of tasks that need a user, listed or not."""
         by_state = sum(self.counts.get(state, 0) for state in NEEDS_PERSON_STATES)
         return by_state + sum(one.task.state not in NEEDS_PERSON_STATES for one in self.needy)
 
@@ -116,16 +116,16 @@ class Snapshot:
 
 def read_snapshot(
     tx: Transaction,
-    inquiry: ExplainInputs,
+    inputs: ExplainInputs,
     activity: LastActivity,
     histories: HistoryCache | None = None,
 ) -> Snapshot:
-    """Everything as it is now; `histories` keeps what need not be summed up again."""
-    settings = inquiry.settings
+    """Read a snapshot. `histories` caches sums of the past."""
+    settings = inputs.settings
     found, paused = read_running_agents(tx, activity), all_pauses(tx)
     past, lags = (histories or HistoryCache()).at(tx), read_poll_lags(tx)
-    governor = governor_status(tx, inquiry.policy, inquiry.here)
-    queue = read_queue(tx, inquiry, _slot_holders(found), past.ended, governor.pools)
+    governor = governor_status(tx, inputs.policy, inputs.host)
+    queue = read_queue(tx, inputs, _slot_holders(found), past.ended, governor.pools)
     pulls = read_followed_pulls(tx, settings)
     followed = [one.project for one in pulls]
     busy = RepoActivity(
@@ -138,7 +138,7 @@ def read_snapshot(
     return Snapshot(
         now=tx.now(),
         settings=settings,
-        presence=inquiry.presence,
+        presence=inputs.presence,
         pauses=tuple(paused.values()),
         at_work=found,
         counts=count_states(tx),
@@ -151,31 +151,31 @@ def read_snapshot(
         money=read_daily_spending(tx, settings.budget),
         github=plan_github_usage(settings, followed),
         unsent=len(open_writes(tx)),
-        full=_disk_full_text(inquiry),
+        full=_disk_full_text(inputs),
         objectives=measure_objectives(_watched_lags(settings, lags), past, tx.now()),
     )
 
 
 def _slot_holders(found: Iterable[RunningAgent]) -> list[AtPlace]:
-    """Who gives a place back; who has lent it has none."""
+    """Return the agents that hold a slot."""
     holding = (one for one in found if one.run.slot_released_at is None)
     return [AtPlace(one.run.project, one.run.pool, one.seconds) for one in holding]
 
 
 def _watched_lags(settings: Settings, lags: Mapping[str, PollLag]) -> list[PollLag]:
-    """Without those that nobody watches any more."""
+    """Return the lags of watched repositories."""
     return [one for project, one in lags.items() if project in settings.repo]
 
 
-def _disk_full_text(inquiry: ExplainInputs) -> str:
-    """Why nothing begins for want of room."""
-    floor = inquiry.settings.runtime.disk_floor_mb
-    room = find_full_disk(inquiry.rooms, floor)
-    return disk_full_text(room, floor) if room is not None else ""
+def _disk_full_text(inputs: ExplainInputs) -> str:
+    """Return why a full disk prevents starts; empty if none does."""
+    floor = inputs.settings.runtime.disk_floor_mb
+    disk = find_full_disk(inputs.disks, floor)
+    return disk_full_text(disk, floor) if disk is not None else ""
 
 
 class SnapshotReader:
-    """Takes one snapshot after another of a home. Asks GitHub nothing, and writes nothing."""
+    """Reads snapshots of a home. Does not query GitHub and writes nothing."""
 
     def __init__(self, home: Path, settings: Settings, store: Store) -> None:
         self.home = home
@@ -183,8 +183,8 @@ class SnapshotReader:
         self.store = store
         self._histories = HistoryCache()
 
-    def inquiry(self) -> ExplainInputs:
-        """What is asked with, as it is now. Raises what keeps the operator's caps from us."""
+    def read_inputs(self) -> ExplainInputs:
+        """Read the inputs of explanations. Raises if the caps cannot be read."""
         return ExplainInputs(
             self.store,
             self.settings,
@@ -194,8 +194,8 @@ class SnapshotReader:
             read_disk_space(self.home),
         )
 
-    def look(self) -> Snapshot:
-        """The house as it is now."""
-        inquiry = self.inquiry()
+    def read(self) -> Snapshot:
+        """Read a snapshot."""
+        inputs = self.read_inputs()
         with self.store.read() as tx:
-            return read_snapshot(tx, inquiry, last_activity_reader(self.home), self._histories)
+            return read_snapshot(tx, inputs, last_activity_reader(self.home), self._histories)

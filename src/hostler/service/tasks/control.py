@@ -36,12 +36,13 @@ from hostler.store.pull_requests import find_pull
 from hostler.store.retention import remove_task
 from hostler.store.runs import live_runs, open_runs
 from hostler.store.tasks import OVER, Task, TaskState, require_task, tasks_in
+from hostler.task_states import state_text
 from hostler.workflows import commands
 from hostler.workflows.commands import descendants
 
 
 def current_user() -> str:
-    """Whoever runs this process."""
+    """Return the name of the user who runs this process."""
     try:
         return getuser()
     except (KeyError, OSError):  # a user without a name
@@ -49,7 +50,7 @@ def current_user() -> str:
 
 
 CONTROL_SCOPES = ("admission", "outbox", "tasks")
-# An agent is at work, or will be by itself.
+# An agent is running, or will start by itself.
 ACTIVE_STATES = (TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRYING, TaskState.PARKED)
 # `commands.stop` or `commands.cancel`.
 StopCommand = Callable[[Transaction, Task, str, str], list[Task]]
@@ -57,7 +58,7 @@ StopCommand = Callable[[Transaction, Task, str, str], list[Task]]
 
 @dataclass(frozen=True, slots=True)
 class TaskStopper:
-    """Stops tasks of one home, for somebody and a reason."""
+    """Stops tasks of one home on behalf of a user."""
 
     home: Path
     store: Store
@@ -67,11 +68,11 @@ class TaskStopper:
     why: str = ""
 
     def stop(self, names: Iterable[str], halt: StopCommand = commands.stop_task) -> list[Task]:
-        """Stop tasks and what came from them, all or none; those that were changed."""
+        """Stop tasks and their descendants, all or none; return the changed tasks."""
         return self._halt(lambda tx: (require_task(tx, name) for name in names), halt)
 
     def stop_everything(self) -> list[Task]:
-        """The same for all that runs, or would by itself."""
+        """Stop every active task."""
         return self._halt(lambda tx: tasks_in(tx, ACTIVE_STATES), commands.stop_task)
 
     def _halt(
@@ -80,14 +81,14 @@ class TaskStopper:
         changed: dict[str, Task] = {}
         with self.store.write(*CONTROL_SCOPES) as tx:
             for task in chosen(tx):
-                # What went with its parent a moment ago needs no second word.
+                # It was stopped together with its parent.
                 if task.id not in changed:
                     changed |= {one.id: one for one in halt(tx, task, self.by, self.why)}
         self._tell_agents(changed)
         return list(changed.values())
 
     def _tell_agents(self, tasks: Collection[str]) -> None:
-        """Have their agents end: the shims hear it also where no service works."""
+        """Stop the agents of tasks. This works without a running service."""
         with self.store.read() as tx:
             runs = [run for run in live_runs(tx) if run.task_id in tasks]
         if not runs:
@@ -95,7 +96,7 @@ class TaskStopper:
         dispatcher = LocalDispatcher(self.home, self.store, self.clock)
         try:
             for run in runs:
-                with suppress(RunError):  # whoever supervises it tells it again
+                with suppress(RunError):  # its supervisor sends the request again
                     dispatcher.cancel(run.run, self.grace_seconds)
         finally:
             dispatcher.close()
@@ -107,7 +108,7 @@ QueueCommand = Callable[[Transaction, Task, str, str], Task]
 
 @dataclass(frozen=True, slots=True)
 class PauseResult:
-    """A pause in force, and whether it is new."""
+    """An effective pause, and whether it is new."""
 
     held: Pause
     changed: bool
@@ -115,7 +116,7 @@ class PauseResult:
 
 @dataclass(frozen=True, slots=True)
 class TaskController:
-    """Carries out what somebody (`by`) wants of a home. Tasks are named as people name them."""
+    """Executes task commands of a user (`by`). Tasks are named as users name them."""
 
     home: Path
     store: Store
@@ -124,36 +125,36 @@ class TaskController:
     by: str
 
     def stop(self, names: Iterable[str], why: str = "") -> list[Task]:
-        """Stop tasks and what came from them, all or none; those that were changed."""
+        """Stop tasks and their descendants, all or none; return the changed tasks."""
         return self._halt(names, why, commands.stop_task)
 
     def cancel(self, names: Iterable[str], why: str = "") -> list[Task]:
-        """The same for good."""
+        """Cancel tasks and their descendants, all or none; return the changed tasks."""
         return self._halt(names, why, commands.cancel_task)
 
     def resume(self, names: Iterable[str], why: str = "") -> list[Task]:
-        """Let tasks go on where they were."""
+        """Continue tasks where they were."""
         return self._queue(names, why, commands.resume_task)
 
     def retry(self, names: Iterable[str], why: str = "") -> list[Task]:
-        """Begin tasks anew."""
+        """Start tasks over."""
         return self._queue(names, why, commands.retry_task)
 
     def answer(self, name: str, text: str) -> Task:
-        """Answer the question of a task by hand."""
+        """Answer the question of a manual task."""
         with self.store.write(*CONTROL_SCOPES) as tx:
             return commands.answer_question(
                 tx, resolve_task(tx, name), self.by, text.replace("\0", " ")
             )
 
     def pause(self, scope: str, why: str = "") -> PauseResult:
-        """Start nothing new in a scope; agents at work go on."""
+        """Pause a scope; running agents continue."""
         with self.store.write() as tx:
             changed = pause_scope(tx, scope, self.by, to_one_line(why))
             return PauseResult(all_pauses(tx)[scope], changed)
 
     def unpause(self, scope: str) -> tuple[bool, list[str]]:
-        """Let a scope go on: whether it was paused, and which pauses are left."""
+        """End a pause; return whether there was one, and the scopes that are still paused."""
         with self.store.write() as tx:
             return unpause_scope(tx, scope), sorted(all_pauses(tx))
 
@@ -173,7 +174,7 @@ class TaskController:
 
 
 def to_one_line(text: str) -> str:
-    """A reason as it is stored."""
+    """Return text on one line, as reasons are stored."""
     return " ".join(text.split())
 
 
@@ -182,7 +183,7 @@ _UNFINISHED_STATES = tuple(state for state in TaskState if state not in OVER)
 
 
 class NotDeleted(HostlerError):
-    """A task that something else still needs."""
+    """A task that cannot be deleted because something needs it."""
 
     def __init__(self, task: Task, why: str, remedy: str = "") -> None:
         what = f"The task {task.id} cannot be deleted: {why}."
@@ -191,14 +192,14 @@ class NotDeleted(HostlerError):
 
 @dataclass(slots=True)
 class DeletedTasks:
-    """What is gone; `kept` are folders that stay, each with the reason."""
+    """Deleted tasks; `kept` are folders that remain, each with the reason."""
 
     tasks: list[Task] = field(default_factory=list)
     kept: dict[Path, str] = field(default_factory=dict)
 
 
 def select_for_deletion(tx: Transaction, names: Iterable[str]) -> list[Task]:
-    """These tasks and all that came from them, children first; refused if one is still needed."""
+    """Return tasks and their descendants, children first. Raises if one is still needed."""
     found: dict[str, Task] = {}
     for name in names:
         task = require_task(tx, name)
@@ -210,7 +211,7 @@ def select_for_deletion(tx: Transaction, names: Iterable[str]) -> list[Task]:
 
 
 def delete_tasks(home: Path, store: Store, names: Iterable[str]) -> DeletedTasks:
-    """Delete tasks, all or none; what cannot be removed from disk is told."""
+    """Delete tasks, all or none; report folders that cannot be removed."""
     with store.write(*DELETE_SCOPES) as tx:
         tasks = select_for_deletion(tx, names)
         for task in tasks:
@@ -224,8 +225,9 @@ def delete_tasks(home: Path, store: Store, names: Iterable[str]) -> DeletedTasks
 
 def _require_unneeded(tx: Transaction, task: Task, together: frozenset[str]) -> None:
     if not task.over:
-        state = task.state.value.replace("_", " ")
-        raise NotDeleted(task, f"it is {state}", f"Stop it first: hostler task stop {task.id}")
+        raise NotDeleted(
+            task, f"it is {state_text(task)}", f"Stop it first: hostler task stop {task.id}"
+        )
     if open_runs(tx, task_id=task.id):
         raise NotDeleted(task, "its last run has not ended", "Try again in a moment.")
     pull = find_pull(tx, task.repo, task.pr_number) if task.pr_number else None
@@ -239,7 +241,7 @@ def _require_unneeded(tx: Transaction, task: Task, together: frozenset[str]) -> 
 
 
 def _clean_checkout(home: Path, task: Task, done: DeletedTasks) -> None:
-    """Its checkout goes if nothing is lost with it. Asks nobody on the network."""
+    """Remove the checkout of a task if no work is lost. Uses no network."""
     if task.repo_full_name is None or not task.branch:
         return
     place = CheckoutLocation(home / "checkouts", task.project, task.id)
@@ -249,7 +251,7 @@ def _clean_checkout(home: Path, task: Task, done: DeletedTasks) -> None:
         mirror = open_mirror(home / "mirrors", task.repo)
         remove_checkout(Checkout(place, mirror, task.branch))
     except (HostlerError, OSError, ValueError) as error:
-        # A service cleans up too, and may have been faster.
+        # The service may have removed it at the same time.
         if place.path.exists():
             done.kept[place.path] = _error_reason(error)
 
@@ -281,7 +283,7 @@ class ChangedTask(Protocol):
 
 
 class TaskControl(Protocol):
-    """Tasks, named as people name them; of several, all or none."""
+    """Executes task commands, for several tasks all or none."""
 
     def stop(self, names: Iterable[str], why: str = "") -> Sequence[ChangedTask]: ...
     def cancel(self, names: Iterable[str], why: str = "") -> Sequence[ChangedTask]: ...
@@ -291,26 +293,26 @@ class TaskControl(Protocol):
 
 
 class PauseControl(Protocol):
-    """What is held back: everything, or one project."""
+    """Pauses everything or one project."""
 
     def pause(self, scope: str, why: str = "") -> PauseResult: ...
     def unpause(self, scope: str) -> tuple[bool, list[str]]: ...
 
 
 class TaskQueue(Protocol):
-    """Where tasks by hand are given."""
+    """Accepts manual tasks."""
 
     def submit(self, wish: TaskRequest, depends_on: Sequence[str]) -> SubmissionReceipt: ...
 
 
 class BusControl(Protocol):
-    """Where people say something."""
+    """Posts messages of users."""
 
-    def post(self, letter: BusMessageDraft) -> Mapping[str, Any]: ...
+    def post(self, draft: BusMessageDraft) -> Mapping[str, Any]: ...
 
 
 class PoolControl(Protocol):
-    """An operator's word on a pool. `term`: for how long, until when; None: until resumed."""
+    """Changes pools for an operator. `term`: a duration or end; None: until resumed."""
 
     def set(self, pool: str, caps: Mapping[str, Any]) -> None: ...
     def reset(self, pool: str) -> bool: ...

@@ -24,14 +24,14 @@ from hostler.store.tasks import IssueRef, Task, children_of, find_task, require_
 from hostler.store.transaction import age
 from hostler.workflows.commands import MAX_DEPTH
 
-# So many are named where several begin alike.
+# At most this many matching ids are listed.
 MAX_SUGGESTIONS = 5
-# As long as the day of an id: shorter beginnings are slips of the finger.
+# The length of the date in an id; shorter prefixes are rejected.
 MIN_PREFIX_LENGTH = 4
 
 
 class NoSuchTask(HostlerError):
-    """A name that means no task, or more than one."""
+    """A name that matches no task, or several."""
 
     exit_code = 2
 
@@ -40,11 +40,11 @@ class NoSuchTask(HostlerError):
 
 
 def resolve_task(tx: Transaction, text: str) -> Task:
-    """The one task that a person means, or a clear refusal."""
+    """Return the task that a user names. Raises if none or several match."""
     name = text.strip()
     if "#" in name:
         return _resolve_issue(tx, name)
-    if not name.isprintable():  # no database has it, and some would not even be asked
+    if not name.isprintable():  # no id has it, and some databases reject it
         raise _unknown_error(tx, "")
     exact = find_task(tx, name)
     if exact is not None:
@@ -56,7 +56,7 @@ def resolve_task(tx: Transaction, text: str) -> Task:
 
 
 def resolve_tasks(tx: Transaction, texts: Iterable[str]) -> list[Task]:
-    """The tasks that a person means, each once, in that order."""
+    """Return the tasks that a user names, each once, in order."""
     found = {task.id: task for task in (resolve_task(tx, text) for text in texts)}
     return list(found.values())
 
@@ -81,7 +81,7 @@ def _ambiguous_error(name: str, found: list[str]) -> NoSuchTask:
 
 
 def _unknown_error(tx: Transaction, name: str) -> NoSuchTask:
-    # Most slips are near the end: whatever begins with the same day is looked through.
+    # Most typing errors are near the end: search ids of the same day.
     near = ids_like(tx, name[:8], 200) if len(name) >= MIN_PREFIX_LENGTH else []
     close = get_close_matches(name, near, n=1)
     like = f"Did you mean {close[0]}? " if close else ""
@@ -162,20 +162,20 @@ _RUN_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class TaskTree:
-    """A task and all that came from it."""
+    """A task and its descendants."""
 
     task: Task
     children: tuple[TaskTree, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """For programs: names and states."""
+        """Return ids and states as JSON."""
         below = [child.as_json() for child in self.children]
         return {"id": self.task.id, "state": self.task.state.value, "children": below}
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDetails:
-    """One task with its surroundings."""
+    """One task with its runs, blockers, pull request and actions."""
 
     home: Path
     settings: Settings
@@ -192,31 +192,31 @@ class TaskDetails:
 
     @property
     def next(self) -> NextStep:
-        """What it is doing, and what a person can do."""
+        """What the task is doing, and what a user can do."""
         return describe_next_step(
             self.task, [run for run in self.runs if run.state is not RunState.ENDED]
         )
 
     @property
     def folder(self) -> Path:
-        """Where its files are."""
+        """The folder of the task."""
         return task_folder(self.home, self.task)
 
     @property
     def checkout(self) -> Path | None:
-        """Where its agents work on a repository."""
+        """The checkout of the task; None for a task in a folder."""
         if self.task.repo_full_name is None:
             return None
         return self.home / "checkouts" / self.task.project / self.task.id
 
     @property
     def issue_url(self) -> str:
-        """Its issue's page; empty for a task by hand."""
+        """The URL of the issue; empty for a manual task."""
         return self._page("issues", self.task.issue_number)
 
     @property
     def pull_url(self) -> str:
-        """Its pull request's page; empty where there is none."""
+        """The URL of the pull request; empty if there is none."""
         return (self.pull.url if self.pull else "") or self._page("pull", self.task.pr_number)
 
     def _page(self, kind: str, number: int | None) -> str:
@@ -225,7 +225,7 @@ class TaskDetails:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return it as JSON."""
         task = self.task
         return {
             **{name: getattr(task, name) for name in _TASK_FIELDS},
@@ -252,13 +252,13 @@ class TaskDetails:
 
 
 def brief_json(task: Task) -> dict[str, Any]:
-    """A task in a list, for programs."""
+    """Return a task of a list as JSON."""
     facts = {name: getattr(task, name) for name in _BRIEF_FIELDS}
     return {**facts, "state": task.state.value, "flow": task.flow.value}
 
 
 def run_json(run: Run, home: Path, now: datetime) -> dict[str, Any]:
-    """One run, for programs."""
+    """Return a run as JSON."""
     return {
         **{name: getattr(run, name) for name in _RUN_FIELDS},
         "state": run.state.value,
@@ -268,7 +268,7 @@ def run_json(run: Run, home: Path, now: datetime) -> dict[str, Any]:
 
 
 def read_task_details(tx: Transaction, home: Path, settings: Settings, task: Task) -> TaskDetails:
-    """A task as it is now."""
+    """Read the details of a task."""
     return TaskDetails(
         home=home,
         settings=settings,
@@ -282,18 +282,18 @@ def read_task_details(tx: Transaction, home: Path, settings: Settings, task: Tas
 
 
 def _read_tree(tx: Transaction, task: Task, depth: int = MAX_DEPTH) -> TaskTree:
-    """A task and all that came from it, each level in its order."""
+    """Read a task and its descendants, each level in order."""
     below = children_of(tx, task.id) if depth > 0 else []
     return TaskTree(task, tuple(_read_tree(tx, child, depth - 1) for child in below))
 
 
 def task_folder(home: Path, task: Task) -> Path:
-    """Where the files of a task are."""
+    """Return the folder of a task."""
     return home / "projects" / task.project / "tasks" / task.id
 
 
 def run_duration_seconds(run: Run, now: datetime) -> float:
-    """How long a run's agent has worked so far, or did."""
+    """Return how long the agent of a run has run."""
     if run.running_at is None:
         return 0.0
     begun = parse_timestamp(run.running_at)

@@ -24,7 +24,7 @@ from hostler.workflows.ingest import start_issue_now
 from hostler.workflows.manual_tasks import is_waiting_for_children
 
 _ISSUE_PATTERN = re.compile(r"(?P<repo>[^/\s#]+/[^/\s#]+)#(?P<number>[1-9]\d{0,9})")
-# An agent is at work, or will be by itself very soon.
+# An agent is running, or will start very soon.
 _RUNNABLE_STATES = frozenset({TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRYING})
 _EXIT_CODES = {
     TaskState.AWAITING_FEEDBACK: 0,
@@ -32,9 +32,9 @@ _EXIT_CODES = {
     TaskState.NEEDS_INPUT: 3,
     TaskState.BLOCKED: 3,
     TaskState.PARKED: 3,
-    # At rest only if what it waits for can never be ready, or nobody works on that.
+    # Settled only if its dependencies can never be ready, or no process executes them.
     TaskState.QUEUED: 3,
-    # Left as it is: its agent waits for what nobody works on, or somebody pressed Ctrl-C.
+    # Left running: its agent waits for a task that no process executes, or Ctrl-C was pressed.
     TaskState.RUNNING: 3,
     TaskState.RETRYING: 3,
 }
@@ -50,7 +50,7 @@ class WatchedIssue:
 
 
 def parse_issue_reference(settings: Settings, text: str) -> WatchedIssue:
-    """`owner/repo#12`, if that repository is watched."""
+    """Parse `owner/repo#12`. Raises if the repository is not watched."""
     found = _ISSUE_PATTERN.fullmatch(text.strip())
     if found is None:
         raise HostlerError(
@@ -67,9 +67,9 @@ def parse_issue_reference(settings: Settings, text: str) -> WatchedIssue:
     )
 
 
-def start_issue_task(house: AppContext, wanted: WatchedIssue, flow: Flow | None) -> Task:
-    """The issue's task, new or waked up. Asks GitHub for the issue as it is now."""
-    repo, forge = house.settings.repo[wanted.project], house.hub.repo(wanted.repo)
+def start_issue_task(app: AppContext, wanted: WatchedIssue, flow: Flow | None) -> Task:
+    """Start or resume the task of an issue. Reads the issue from GitHub."""
+    repo, forge = app.settings.repo[wanted.project], app.hub.repo(wanted.repo)
     try:
         issue = forge.issue(wanted.number)
     except NotFound as error:
@@ -79,12 +79,12 @@ def start_issue_task(house: AppContext, wanted: WatchedIssue, flow: Flow | None)
             remedy="Look at the number, and at what the token may read.",
         ) from error
     return start_issue_now(
-        house.store, build_repo_policy(wanted.project, repo), issue, flow, at=forge.now()
+        app.store, build_repo_policy(wanted.project, repo), issue, flow, at=forge.now()
     )
 
 
 def find_settled_task(store: Store, task: str) -> Task | None:
-    """The task, when no agent and no write of it is under way any more; None before that."""
+    """Return the task if it has no agent and no pending write; else None."""
     with store.read() as tx:
         found = require_task(tx, task)
         stuck = any(one.stuck for one in find_settled(tx, [task]))
@@ -95,7 +95,7 @@ def find_settled_task(store: Store, task: str) -> Task | None:
 
 
 def exit_code_for(task: Task) -> int:
-    """What a task came to, as a program's exit code."""
+    """Return the exit code for a task."""
     return _EXIT_CODES.get(task.state, 1)
 
 
@@ -106,7 +106,7 @@ def _is_write_of(task: Task, row: OutboxRow) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class UnservedWait:
-    """Somebody of a family waits for something outside of it that nobody works on."""
+    """A wait for a task outside of the family that no process executes."""
 
     task: str
     name: str
@@ -119,10 +119,10 @@ class UnservedWait:
 
 @dataclass(frozen=True, slots=True)
 class TaskFamily:
-    """A task and all that came from it and is not over, with all that is under way in the home.
+    """A task and its unfinished descendants.
 
-    `held`: by task, what it depends on; `waits`: by task, for whom its agent waits and has lent
-    its place; `working`: tasks with an agent or a worker that goes on by itself.
+    By task: `held` are its blockers, `waits` the tasks that its agent waits for with a released
+    slot. `working` are tasks with a running agent or worker.
     """
 
     tasks: tuple[Task, ...]
@@ -136,7 +136,7 @@ class TaskFamily:
 
 
 def find_unserved_waits(family: TaskFamily) -> list[UnservedWait]:
-    """Who waits for whom in vain. Pure."""
+    """Return waits for tasks that no process executes. Pure."""
     held = [
         UnservedWait(task, one.name, one.sentence)
         for task, found in family.held.items()
@@ -153,20 +153,20 @@ def find_unserved_waits(family: TaskFamily) -> list[UnservedWait]:
 
 
 def is_deadlocked(family: TaskFamily) -> bool:
-    """Whether nothing can move any more by itself: everybody waits for others. Pure."""
+    """Return True if no task of the family can progress by itself. Pure."""
     waiting = [task for task in family.tasks if task.state in WAITING]
     free = any(task.id not in family.held for task in waiting)
     return not free and not family.working and bool(find_unserved_waits(family))
 
 
 def read_family(store: Store, root: str) -> TaskFamily:
-    """A task and those below it, as they are now."""
+    """Read a task and its descendants."""
     with store.read() as tx:
         return _load_family(tx, root)
 
 
 def _load_family(tx: Transaction, root: str) -> TaskFamily:
-    """The same, in an open transaction."""
+    """Read a task and its descendants in a transaction."""
     tasks = [task for task in (require_task(tx, root), *descendants(tx, root)) if not task.over]
     runs = open_runs(tx)
     idle = {run.task_id: for_whom for run in runs if (for_whom := _awaited_tasks(tx, run))}
@@ -182,7 +182,7 @@ def _load_family(tx: Transaction, root: str) -> TaskFamily:
 
 
 def _awaited_tasks(tx: Transaction, run: Run) -> tuple[Task, ...]:
-    """Unfinished tasks that the agent of a run waits for; none: it works, or is about to."""
+    """Return the unfinished tasks that the agent of a run waits for; none if it runs."""
     if run.slot_released_at is None or run.slot_requested_at is not None or is_waiter_dead(run):
         return ()
     found = [find_task(tx, name) for name in read_waits([run]).get(run.task_id, ())]
@@ -193,15 +193,15 @@ def _awaited_tasks(tx: Transaction, run: Run) -> tuple[Task, ...]:
 
 
 class UnservedWaitMonitor:
-    """Tells once of each vain wait of a family, and knows when nothing moves any more."""
+    """Reports each unserved wait of a family once, and detects a deadlock."""
 
     def __init__(self, see: Callable[[], TaskFamily], tell: Callable[[str], None]) -> None:
         self._see = see
         self._tell = tell
         self._told: Collection[UnservedWait] = frozenset()
 
-    def look(self) -> bool:
-        """Tell what is new; whether nothing can move any more."""
+    def check(self) -> bool:
+        """Report new unserved waits. Return True on a deadlock."""
         family = self._see()
         found = find_unserved_waits(family)
         for one in found:

@@ -26,7 +26,7 @@ from hostler.planner.queue import (
 )
 from hostler.service.context import Presence
 from hostler.service.running.launch import write_task_file
-from hostler.service.scheduling.explain import ExplainInputs, blocker_json, find_holding_gate
+from hostler.service.scheduling.explain import ExplainInputs, blocker_json, find_task_denial
 from hostler.service.scheduling.gates import WAITING_STATES, GateDenial, read_disk_space
 from hostler.service.scheduling.placement import find_agent
 from hostler.service.tasks.details import resolve_task
@@ -40,7 +40,7 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class TaskRequest:
-    """What was typed. Empty: not said. Folders are absolute; `here` is the one it was typed in."""
+    """The request of a user. Empty fields were not given. `here` is the current folder."""
 
     prompt: str
     author: str
@@ -57,7 +57,7 @@ class TaskRequest:
 
 @dataclass(frozen=True, slots=True)
 class TaskLocation:
-    """A project, and the folder or the repository in which a task of it works."""
+    """A project, and the folder or repository of a task."""
 
     project: str
     cwd: str = ""
@@ -65,7 +65,7 @@ class TaskLocation:
 
 
 def build_submission(settings: Settings, wish: TaskRequest, parent: Task | None) -> TaskSubmission:
-    """The order, or what is wrong with it. Inside a run, `parent` is the task at work."""
+    """Validate a request. Inside a run, `parent` is its task."""
     where = _resolve_location(settings, wish, parent)
     return TaskSubmission(
         project=where.project,
@@ -83,7 +83,7 @@ def build_submission(settings: Settings, wish: TaskRequest, parent: Task | None)
 
 
 def _resolve_location(settings: Settings, wish: TaskRequest, parent: Task | None) -> TaskLocation:
-    """Where it works: as said, else where its parent does, else here."""
+    """Return where the task works: as requested, else as its parent, else in the current folder."""
     if wish.cwd and wish.repo:
         raise NotSubmitted("There is a --cwd and a --repo; a task works in one of them.")
     if wish.repo:
@@ -124,7 +124,7 @@ def _require_project_name(project: str) -> str:
 
 
 def _require_agent(settings: Settings, where: TaskLocation, named: str) -> str:
-    """The name of an agent that there is; empty where the settings leave no choice."""
+    """Return the name of an agent; empty if the settings decide it."""
     names = ", ".join(sorted(settings.agent))
     if not names:
         raise NotSubmitted(
@@ -141,7 +141,7 @@ def _require_agent(settings: Settings, where: TaskLocation, named: str) -> str:
 
 
 def _require_env(settings: Settings, names: Iterable[str], parent: Task | None) -> tuple[str, ...]:
-    """Names of variables that an agent may see; never one that holds a secret of ours."""
+    """Return the names of variables for the agent. Raises for secrets of Hostler."""
     found = tuple(dict.fromkeys(name.strip() for name in names))
     wrong = [name for name in found if not _VARIABLE_NAME.fullmatch(name)]
     if wrong:
@@ -161,7 +161,7 @@ def _require_env(settings: Settings, names: Iterable[str], parent: Task | None) 
 def _require_visible_to_parent(
     parent: Task, settings: Settings, names: Collection[str]
 ) -> tuple[str, ...]:
-    """An agent hands on what it was let see, and nothing else of ours."""
+    """Raise if a parent task passes on a variable that it cannot see itself."""
     found = find_agent(settings, parent.project, parent.agent)
     seen = {*parent.env, *(found[1].env if found else ())}
     more = [name for name in names if name not in seen]
@@ -178,7 +178,7 @@ SUBMIT_SCOPES = ("admission", "outbox", "tasks")
 
 @dataclass(frozen=True, slots=True)
 class SubmissionReceipt:
-    """What to tell about a task that was just stored: plain facts, for any face."""
+    """The answer to a submission, for all user interfaces."""
 
     id: str
     status: str
@@ -193,22 +193,22 @@ class SubmissionReceipt:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedTask:
-    """A task that was just stored, where it stands, which gate holds it, and what it waits for."""
+    """A submitted task, its position, its denial and its blockers."""
 
     task: Task
     standing: SubmissionResult
-    held: GateDenial | None = None
+    denial: GateDenial | None = None
     blockers: tuple[Blocker, ...] = ()
 
     def received(self) -> SubmissionReceipt:
-        """What to tell about it."""
-        held = self.held
+        """Return the receipt."""
+        denial = self.denial
         return SubmissionReceipt(
             id=self.task.id,
             status=self.standing.status.value,
             queue_position=self.standing.queue_position,
-            gate=(str(held.gate) or None) if held else None,
-            why=held.why if held else None,
+            gate=(str(denial.gate) or None) if denial else None,
+            why=denial.why if denial else None,
             project=self.task.project,
             parent_task=self.task.parent_task,
             depends_on=self.task.depends_on,
@@ -218,8 +218,8 @@ class SubmittedTask:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionContext:
-    """Where something is asked for. `parent`: the task of the run we are in, if we are in one;
-    `waits`: whoever asks waits for the end."""
+    """Where a request comes from. `parent` is the task of the surrounding run, if any; `waits`: the
+    caller waits for the end."""
 
     home: Path
     settings: Settings
@@ -230,20 +230,20 @@ class SubmissionContext:
 
 @dataclass(frozen=True, slots=True)
 class LocalTaskQueue:
-    """Where tasks by hand are given, on the database."""
+    """Queues manual tasks in the database."""
 
     store: Store
     at: SubmissionContext
 
     def submit(self, wish: TaskRequest, depends_on: Iterable[str]) -> SubmissionReceipt:
-        """Queue what is asked for, whole or not at all."""
+        """Validate and queue a task in one transaction."""
         return queue_task(self.store, self.at, wish, depends_on).received()
 
 
 def queue_task(
     store: Store, at: SubmissionContext, wish: TaskRequest, depends_on: Iterable[str]
 ) -> SubmittedTask:
-    """Queue what is asked for, whole or not at all."""
+    """Validate and queue a task in one transaction."""
     with store.write(*SUBMIT_SCOPES) as tx:
         parent = find_task(tx, at.parent) if at.parent else None
         order = build_submission(at.settings, wish, parent)
@@ -270,11 +270,13 @@ def _read_submitted(store: Store, at: SubmissionContext, task: Task) -> Submitte
         asked = error
     with store.read() as tx:
         present = find_task(tx, task.id) or task
-        held = _find_denial(tx, asked, present)
+        denial = _find_denial(tx, asked, present)
         queue = read_queue(tx, at.settings.tasks.max_concurrent_root_tasks)
         nobody = present.state in WAITING_STATES and not at.presence.takes_tasks
-        standing = submission_result(queue, present, held=held is not None or nobody)
-        return SubmittedTask(present, standing, held, read_blockers(tx, [present]).get(task.id, ()))
+        standing = submission_result(queue, present, held=denial is not None or nobody)
+        return SubmittedTask(
+            present, standing, denial, read_blockers(tx, [present]).get(task.id, ())
+        )
 
 
 def _find_denial(
@@ -285,7 +287,7 @@ def _find_denial(
         return None
     if isinstance(asked, HostlerError):
         return GateDenial("", asked.what, asked.remedy)
-    return find_holding_gate(tx, asked, task)
+    return find_task_denial(tx, asked, task)
 
 
 def _normalize_dependencies(

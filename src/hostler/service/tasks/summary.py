@@ -19,16 +19,17 @@ from hostler.store.tasks import (
     tasks_named,
 )
 from hostler.store.transaction import Transaction
+from hostler.task_states import TASK_STATES, next_step, state_text
 from hostler.workflows.commands import CANCELLED_PREFIX
 
 
 def build_github_url(web_url: str, repo: str | None, kind: str, number: int | None) -> str:
-    """The address of an issue (`issues`) or pull request (`pull`); empty where there is none."""
+    """Return the address of an issue (`issues`) or pull request (`pull`), or an empty string."""
     return f"{web_url.rstrip('/')}/{repo}/{kind}/{number}" if repo and number else ""
 
 
 def task_json(task: Task, web_url: str) -> dict[str, Any]:
-    """What a task is, for programs: the same words wherever one is named."""
+    """Return a task as JSON, with the same fields wherever a task is named."""
     return {
         "task": task.id,
         "project": task.project,
@@ -45,9 +46,9 @@ def task_json(task: Task, web_url: str) -> dict[str, Any]:
 
 
 def order_as_tree(tasks: Iterable[Task]) -> list[tuple[int, Task]]:
-    """Every task once, with its depth: each before its children, all in their order.
+    """Return every task once with its depth, each before its children.
 
-    One whose parent is not among them stands at the edge, as does one of a damaged circle.
+    A task whose parent is missing, or that is part of a cycle, is a root.
     """
     found = {task.id: task for task in sorted(tasks, key=lambda task: (task.order, task.id))}
     below: dict[str, list[Task]] = {}
@@ -76,115 +77,69 @@ def _walk_tree(
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What is going on, and what a person can do, or what follows by itself."""
+    """What a task is doing, and what a user can do or what follows by itself."""
 
     what: str
     then: str = ""
 
 
 def describe_next_step(task: Task, open_runs: Sequence[Run] = ()) -> NextStep:
-    """Where a task stands. For those that wait for a place, `why` knows more."""
+    """Describe what a task is doing and what comes next. `why` knows more about waiting tasks."""
     if task.over and open_runs:
-        return NextStep(_state_and_reason(task), "Its agent is being ended.")
-    if task.state is TaskState.RUNNING:
-        return _describe_running(task, open_runs)
-    return _DESCRIPTIONS.get(task.state, _describe_waiting)(task)
+        return NextStep(_state_and_reason(task), "Its agent is being stopped.")
+    match task.state:
+        case TaskState.RUNNING:
+            return _describe_running(task, open_runs)
+        case TaskState.AWAITING_FEEDBACK:
+            pull = f"{task.repo_full_name}#{task.pr_number}" if task.pr_number else "The change"
+            return NextStep(f"{pull} is in review.", next_step(task))
+        case TaskState.NEEDS_INPUT:
+            thread = f"{task.repo_full_name}#{task.pr_number or task.number}"
+            then = next_step(task) if task.by_hand else f"Answer with a comment on {thread}."
+            return NextStep(f"It asks: {' '.join(task.question.split())}", then)
+        case TaskState.STOPPED if task.reason.startswith(CANCELLED_PREFIX):
+            return NextStep(_state_and_reason(task), f"Start over: hostler task retry {task.id}")
+        case _:
+            return NextStep(_state_and_reason(task), next_step(task))
 
 
 def _describe_running(task: Task, open_runs: Sequence[Run]) -> NextStep:
     run = next(iter(open_runs), None)
-    follow = f"Follow it: hostler task tail {task.id}"
     if run is None or run.state not in LIVE:
-        return NextStep("Its agent is done; its work is checked and handed on.", "Wait.")
+        return NextStep("Its agent is done; its work is being checked and delivered.", "Wait.")
     if run.slot_released_at is not None and run.slot_requested_at is not None:
-        return NextStep("Its agent is through with waiting, and wants its place back.", "Wait.")
+        return NextStep("Its agent is done waiting, and waits for a free slot.", "Wait.")
     if run.slot_released_at is not None:
         others = ", ".join(tasks_awaited_by(run)) or "other tasks"
-        return NextStep(f"Its agent waits for {others}, and has lent its place.", follow)
-    return NextStep(f"An agent is at work: {run.agent}, attempt {task.attempt}.", follow)
-
-
-def _describe_review(task: Task) -> NextStep:
-    pull = f"{task.repo_full_name}#{task.pr_number}" if task.pr_number else "Its pull request"
-    then = "Review it: comments are taken up, merging it ends the task, closing it stops it."
-    return NextStep(f"{pull} awaits its review.", then)
-
-
-def _describe_question(task: Task) -> NextStep:
-    where = f"{task.repo_full_name}#{task.pr_number or task.number}"
-    on_github = f"Answer with a comment on {where}."
-    then = f'Answer it: hostler task answer {task.id} "…"' if task.by_hand else on_github
-    return NextStep(f"It asks: {' '.join(task.question.split())}", then)
-
-
-def _describe_blocked(task: Task) -> NextStep:
-    return NextStep(_state_and_reason(task), f"When that is mended: hostler task resume {task.id}")
-
-
-def _describe_stopped(task: Task) -> NextStep:
-    again = f"begin anew: hostler task retry {task.id}"
-    if task.reason.startswith(CANCELLED_PREFIX):
-        return NextStep(_state_and_reason(task), f"It stays so; {again}")
-    return NextStep(_state_and_reason(task), f"Go on: hostler task resume {task.id}; {again}")
-
-
-def _describe_failed(task: Task) -> NextStep:
-    look = f"See what it said: hostler task logs {task.id}"
-    return NextStep(_state_and_reason(task), f"{look}; begin anew: hostler task retry {task.id}")
-
-
-def _describe_done(task: Task) -> NextStep:
-    return NextStep(_state_and_reason(task), "Nothing is left to do.")
-
-
-def _describe_waiting(task: Task) -> NextStep:
-    return NextStep(_state_and_reason(task), f"See what holds it: hostler why {task.id}")
+        return NextStep(
+            f"Its agent waits for {others}, and has released its slot.", next_step(task)
+        )
+    return NextStep(f"An agent is running: {run.agent}, attempt {task.attempt}.", next_step(task))
 
 
 def _state_and_reason(task: Task) -> str:
-    state = task.state.value.replace("_", " ")
     reason = " ".join(task.reason.split())
-    return f"It is {state}. {reason}" if reason else f"It is {state}."
-
-
-_DESCRIPTIONS: dict[TaskState, Callable[[Task], NextStep]] = {
-    TaskState.AWAITING_FEEDBACK: _describe_review,
-    TaskState.NEEDS_INPUT: _describe_question,
-    TaskState.BLOCKED: _describe_blocked,
-    TaskState.STOPPED: _describe_stopped,
-    TaskState.FAILED: _describe_failed,
-    TaskState.DONE: _describe_done,
-}
+    return f"{TASK_STATES[task.state].label}. {reason}".strip()
 
 
 UNFINISHED_STATES = tuple(state for state in TaskState if state not in OVER)
-_STATE_TEXTS = {
-    TaskState.RUNNING: "at work",
-    TaskState.AWAITING_FEEDBACK: "awaits review",
-    TaskState.NEEDS_INPUT: "asks",
-}
-# Reasons that say no more than the state.
+# States whose reason adds nothing to the label.
 _STATES_WITHOUT_REASON = frozenset({TaskState.RUNNING, TaskState.AWAITING_FEEDBACK})
 
 
-def state_text(task: Task) -> str:
-    """The state of a task, as people say it."""
-    return _STATE_TEXTS.get(task.state, task.state.value.replace("_", " "))
-
-
 def describe_task(task: Task) -> str:
-    """Where a task is, in one line."""
+    """Describe a task in one line."""
     name = task.id if task.by_hand else f"{task.repo_full_name}#{task.number}"
     pull = f", pull request #{task.pr_number}" if task.pr_number else ""
     why = task.question if task.state is TaskState.NEEDS_INPUT else task.reason
-    told = " ".join(why.split())[:200] if task.state not in _STATES_WITHOUT_REASON else ""
+    reason = " ".join(why.split())[:200] if task.state not in _STATES_WITHOUT_REASON else ""
     return f"{name}  {task.flow.value.replace('_', ' ')}: {state_text(task)}{pull}" + (
-        f". {told}" if told else ""
+        f". {reason}" if reason else ""
     )
 
 
 class TaskFollower:
-    """Tells of every change of the unfinished tasks, or of those that are named."""
+    """Reports every change of unfinished tasks, or of the tasks in `only`."""
 
     def __init__(
         self, store: Store, tell: Callable[[str], None], only: Collection[str] | None = None
@@ -196,9 +151,9 @@ class TaskFollower:
         self._told: dict[str, str] = {}
         self._mark: int | None = None
 
-    def look(self) -> None:
-        """Tell what is new since the last look. Where nobody has committed, no row is read."""
-        # Before reading: what is committed meanwhile leads to another look.
+    def report_changes(self) -> None:
+        """Report changes since the last call. Without a commit, no row is read."""
+        # Read the mark first: a commit during the read is seen by the next call.
         mark = self._store.change_mark()
         if mark == self._mark:
             return
@@ -208,7 +163,7 @@ class TaskFollower:
             found = tasks_named(tx, changed)
         for task in found:
             self._say(task)
-        # What is over was told of, and does not come back by itself.
+        # A task that is over was reported and does not change by itself.
         over = {task.id for task in found if task.over} if self._only is None else set()
         self._known = {name: told for name, told in present.items() if name not in over}
         self._told = {name: self._told[name] for name in self._known}
@@ -221,7 +176,7 @@ class TaskFollower:
         self._told[task.id] = line
 
     def _present(self, tx: Transaction) -> dict[str, Outline]:
-        """Those that are told of, as they are now; what ended since the last look too."""
+        """Return the reported tasks as they are now, with those that ended since the last call."""
         if self._only is not None:
             return outlines_of(tx, self._only)
         unfinished = outlines_in(tx, UNFINISHED_STATES)

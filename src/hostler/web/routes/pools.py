@@ -106,9 +106,9 @@ def _write_caps(
 
 
 def _read_status(context: WebContext) -> Object:
-    inquiry = context.snapshots.inquiry()
+    inputs = context.snapshots.read_inputs()
     with context.store.read() as tx:
-        return status(tx, inquiry.policy, inquiry.here).as_json()
+        return status(tx, inputs.policy, inputs.host).as_json()
 
 
 def _find_pool_status(context: WebContext, pool: str) -> Object:

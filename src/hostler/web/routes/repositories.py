@@ -15,7 +15,7 @@ router = APIRouter(tags=["repositories"])
 @router.get("/repositories")
 def list_repositories(context: ContextDep) -> Object:
     """Return the watched repositories, their pauses and their activity."""
-    return {"repositories": [one.as_json() for one in context.snapshots.look().repositories]}
+    return {"repositories": [one.as_json() for one in context.snapshots.read().repositories]}
 
 
 @router.post("/repositories/{project}/pause")

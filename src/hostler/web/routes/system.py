@@ -70,13 +70,13 @@ def session(request: Request, context: ContextDep) -> Object:
 @router.get("/status")
 def status(context: ContextDep) -> Object:
     """Return the snapshot: the state of everything at one time."""
-    return context.snapshots.look().as_json()
+    return context.snapshots.read().as_json()
 
 
 @router.get("/projects")
 def projects(context: ContextDep) -> Object:
     """Return projects that are watched or have work."""
-    snapshot = context.snapshots.look()
+    snapshot = context.snapshots.read()
     repos = {one.project: one for one in snapshot.repositories}
     at_work = Counter(one.run.project for one in snapshot.at_work)
     queued = Counter(one.task.project for one in snapshot.queue)
@@ -99,14 +99,14 @@ def projects(context: ContextDep) -> Object:
 @router.get("/pulls")
 def pulls(context: ContextDep) -> Object:
     """Return the followed pull requests."""
-    snapshot = context.snapshots.look().as_json()
+    snapshot = context.snapshots.read().as_json()
     return {"pulls": snapshot["pulls"], "total": snapshot["pulls_total"]}
 
 
 @router.get("/blocked")
 def blocked(context: ContextDep) -> Object:
     """Return the tasks that need a person, and what to do."""
-    snapshot = context.snapshots.look().as_json()
+    snapshot = context.snapshots.read().as_json()
     return {"blocked": snapshot["needs_person"], "total": snapshot["needs_person_total"]}
 
 

@@ -92,9 +92,9 @@ def show(context: ContextDep, task: Name) -> Object:
 @router.get("/{task}/why")
 def explain(context: ContextDep, task: Name) -> Object:
     """Explain which gate denies the task, since when, and what to do."""
-    inquiry = context.snapshots.inquiry()
+    inputs = context.snapshots.read_inputs()
     with context.store.read() as tx:
-        return explain_task(tx, inquiry, resolve_task(tx, task)).as_json()
+        return explain_task(tx, inputs, resolve_task(tx, task)).as_json()
 
 
 @router.post("/{task}/stop")
