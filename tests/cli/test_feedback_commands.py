@@ -196,7 +196,7 @@ def test_resume_refuses_what_makes_no_sense(program):
     assert "Reopen it there first." in refused(town, "is closed on GitHub", *here)
     alice("PATCH", "/pulls/2", state="open")
     alice("POST", "/issues/1/labels", labels=["agent:ignore"])
-    refused(town, "alice/stable#1 carries agent:ignore", *here)
+    refused(town, "alice/stable#1 has the label agent:ignore", *here)
     alice("DELETE", "/issues/1/labels/agent:ignore")
     alice.merge(2)
     refused(town, "already merged", *here)

@@ -490,7 +490,9 @@ def test_a_repository_stands_as_its_rows_say(monkeypatch):
     def answer(name, *given):
         # The repository's own feeds have no number.
         assert given == (
-            ("tx", "octo/stable", 0) if name.endswith("_at") else ("tx", "octo/stable")
+            ("tx", "octo/stable", 0)
+            if name.endswith(("_at", "_of_thread"))
+            else ("tx", "octo/stable")
         )
         return answers[name]
 

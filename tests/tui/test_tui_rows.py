@@ -67,7 +67,7 @@ def test_the_queue_says_gate_since_and_when_it_opens():
     cells = {row.item["issue"]: row.cells for row in rows}
     assert cells[21][4:7] == ("parked", "00:17:12", "01:17:12")
     assert cells[20][4:7] == ("paused", "00:05:00", "–")
-    assert "closed until" in cells[21][7]
+    assert "parked until" in cells[21][7]
 
 
 def test_the_next_one_says_so():
