@@ -701,6 +701,24 @@ def test_one_pass_starts_several_tasks_from_one_snapshot_in_one_transaction(monk
     assert len(reads) == 2 and len(fixture.scopes) == 1
 
 
+def test_a_start_that_fails_does_not_undo_those_before_it(monkeypatch):
+    waiting = [task(name, order=order) for order, name in enumerate("abcd")]
+    fixture = AdmissionFixture(monkeypatch, waiting=waiting)
+
+    def acquire(tx, ask, policy, here):
+        return NO if ask.task_id == "c" else Leased("r", "p")
+
+    monkeypatch.setattr(admission, "acquire", acquire)
+    subject, workers = Admission(fixture.deps), []
+    admitted, after = subject.admit(subject.evaluate(), lambda: workers.append(1) is None)
+    assert names(one.task for one in admitted) == ["a", "b"]
+    assert after.choice.task.id == "c" and len(workers) == 3
+    # The failing one comes first in the next pass, and its error is not hidden there.
+    fixture.rows["waiting"] = waiting[2:]
+    with pytest.raises(RuntimeError, match="denied after the gates had passed"):
+        subject.admit(subject.evaluate(), lambda: True)
+
+
 def test_no_more_tasks_start_than_there_are_workers(monkeypatch):
     fixture = AdmissionFixture(monkeypatch, waiting=[task("a", order=1), task("b", order=2)])
     subject = Admission(fixture.deps)

@@ -170,13 +170,31 @@ class Admission:
         """Start tasks while gates and workers allow it, all in one transaction.
 
         Returns the started tasks and the evaluation after them. `acquire_worker` is called once
-        per start; if this raises, no start is stored and the caller releases the workers.
+        per start; the caller releases the workers of starts that are not returned.
         """
         # Most passes start nothing and need no write lock.
         if (evaluation.choice.task is None and not evaluation.back) or not acquire_worker():
             return [], evaluation
-        host, policy = self.deps.read_host(), self.deps.policy()
         admitted: list[AdmittedTask] = []
+        try:
+            return admitted, self._start_tasks(acquire_worker, admitted)
+        except Exception:
+            if not admitted:
+                raise
+        # A start that fails must not undo those before it. It comes first in the next pass, and
+        # raises there if it fails again.
+        workers = iter([True] * (len(admitted) - 1))
+        admitted = []
+        return admitted, self._start_tasks(lambda: next(workers, False), admitted)
+
+    def _start_tasks(
+        self, acquire_worker: Callable[[], bool], admitted: list[AdmittedTask]
+    ) -> AdmissionEvaluation:
+        """Start tasks in one transaction and add them to `admitted`; return the evaluation then.
+
+        The first start has its worker already.
+        """
+        host, policy = self.deps.read_host(), self.deps.policy()
         has_worker = True
         with self.deps.store.write(*ADMISSION_SCOPES) as tx:
             runs = open_runs(tx)
@@ -195,7 +213,7 @@ class Admission:
                     snapshot = snapshot_after_start(snapshot, started, last_turns(tx))
                 has_worker = acquire_worker()
             choice = self.choose(tx, snapshot, policy, host)
-        return admitted, AdmissionEvaluation(snapshot, choice, _wants_slot_back(runs))
+        return AdmissionEvaluation(snapshot, choice, _wants_slot_back(runs))
 
     def admit_next(self) -> AdmittedTask | None:
         """Start one task, if one can start."""
