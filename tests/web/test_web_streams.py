@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import Collection
 from contextlib import asynccontextmanager
 
 import pytest
@@ -128,10 +129,12 @@ def in_thread(act, *given):
     return asyncio.to_thread(act, *given)
 
 
-def ended(name: str) -> None:
+def ended(name: str, earlier: Collection[threading.Thread]) -> None:
+    """Wait until threads of this name have ended; those of other tests' servers do not count."""
     for thread in [one for one in threading.enumerate() if one.name == name]:
-        thread.join(TIMEOUT_SECONDS)
-        assert not thread.is_alive()
+        if thread not in earlier:
+            thread.join(TIMEOUT_SECONDS)
+            assert not thread.is_alive()
 
 
 def test_task_changes_are_streamed_and_resumed(live_fixture):
@@ -296,7 +299,7 @@ def test_an_expired_session_ends_a_quiet_stream_at_its_heartbeat(live_fixture):
 
 def test_without_clients_no_thread_watches(live_fixture):
     assert not live_fixture.context.live.watching
-    run = live_fixture.start(live_fixture.put())
+    run, earlier = live_fixture.start(live_fixture.put()), threading.enumerate()
 
     async def scenario():
         async with open_stream(live_fixture.app, f"/api/v1/live/runs/{run.run}") as client:
@@ -306,8 +309,8 @@ def test_without_clients_no_thread_watches(live_fixture):
             assert live_fixture.context.live.watching and live_fixture.context.live.clients == 1
 
     asyncio.run(scenario())
-    ended("live-files")
-    ended("live-commits")
+    ended("live-files", earlier)
+    ended("live-commits", earlier)
     assert not live_fixture.context.live.watching and live_fixture.context.live.clients == 0
 
 
