@@ -166,7 +166,7 @@ def test_a_service_killed_while_it_drains_drains_on_and_its_agent_is_adopted(lon
     assert lone.call("service", "restart").returncode == 0
     second = lone.call("service", "restart", "--json")
     assert second.returncode == 0 and json.loads(second.stdout)["asked"] is False
-    assert "under way already" in second.stderr
+    assert "already in progress" in second.stderr
     lone.until(lambda: lone.events("service_restart_drain_started"), "the drain")
     service.kill()
     service.wait()

@@ -50,7 +50,7 @@ class Campaign:
         sandbox_repo.tune(primary_limit=5000)
         self.hub = sandbox_repo.new_hub(timeout=IMPATIENT)
         self.post.sender._forges = self.hub.repo
-        while self.hub.transport._known_time() is None:
+        while self.hub.transport._server_time() is None:
             with suppress(ForgeError):
                 self.hub.transport.now()
 

@@ -41,7 +41,7 @@ ENDS = {
     "baseless": (PARKED, "has no branch nowhere (it has main)", "Set `base_branch`"),
     "uninstalled": (PARKED, "No such file or directory", "install it, or fix"),
     "unscripted": (PARKED, "wrong.toml has 1 mistake: ", "docs/internals/agents.md"),
-    "unprepared": (PARKED, "The setup command", "no compiler", "Mend `setup_command`"),
+    "unprepared": (PARKED, "The setup command", "no compiler", "Fix `setup_command`"),
     "readonly": (PARKED, "denied to hostler-bot", "Give the token read and write access"),
     "untested": (BLOCKED, "failed", "boom", "asked once to fix this", "agent/checkpoint/1-notes-"),
     "babbling": (ASKING, "result.json is not JSON", "How should this continue?"),
